@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages and the log hook: see status.h.
+ */
+#include "base/status.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char message[NIB_MESSAGE_BYTES];
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static nib_log_fn log_hook;
+static void *log_user;
+
+const char *nib_status_name(nib_status status)
+{
+    static const char *const names[] = {"NIB_OK",          "NIB_INVALID",   "NIB_UNSUPPORTED",
+                                        "NIB_MISSING",     "NIB_NO_MEMORY", "NIB_CORRUPT",
+                                        "NIB_DEVICE_LOST", "NIB_INTERNAL"};
+    if (status < 0 || status >= (nib_status)(sizeof(names) / sizeof(names[0])))
+        return "NIB_?";
+    return names[status];
+}
+
+const char *nib_last_message(void)
+{
+    return message;
+}
+
+#define STRING2(x) #x
+#define STRING(x)  STRING2(x)
+
+const char *nib_version(void)
+{
+    return STRING(NIB_VERSION_MAJOR) "." STRING(NIB_VERSION_MINOR) "." STRING(NIB_VERSION_PATCH);
+}
+
+nib_status nib_fail(nib_status status, const char *format, ...)
+{
+    /* The arguments may point into the message itself, so it is written elsewhere first. */
+    char text[NIB_MESSAGE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    memcpy(message, text, sizeof(text));
+    return status;
+}
+
+nib_status nib_fail_within(nib_status status, const char *format, ...)
+{
+    char text[NIB_MESSAGE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof(text) - used, ": %s", message);
+    memcpy(message, text, sizeof(text));
+    return status;
+}
+
+void nib_log_set(nib_log_fn log, void *user)
+{
+    pthread_mutex_lock(&log_lock);
+    log_hook = log;
+    log_user = user;
+    pthread_mutex_unlock(&log_lock);
+}
+
+void nib_log(nib_log_level level, const char *format, ...)
+{
+    pthread_mutex_lock(&log_lock);
+    nib_log_fn hook = log_hook;
+    void *user = log_user;
+    pthread_mutex_unlock(&log_lock);
+    if (!hook)
+        return;
+    char text[NIB_MESSAGE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    hook(user, level, text);
+}

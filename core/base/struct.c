@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Versioned structs: see struct.h.
+ */
+#include "base/struct.h"
+
+#include <string.h>
+
+static nib_status size_of(const void *caller, size_t least, const char *name, size_t *out)
+{
+    if (!caller)
+        return nib_fail(NIB_INVALID, "%s is NULL", name);
+    uint32_t size;
+    memcpy(&size, caller, sizeof(size));
+    if (size < least)
+        return nib_fail(NIB_INVALID, "%s.size is %u, expected at least %zu: set it to sizeof(%s)",
+                        name, size, least, name);
+    *out = size;
+    return NIB_OK;
+}
+
+nib_status nib_struct_read(void *to, size_t bytes, const void *from, size_t least, const char *name)
+{
+    size_t size = 0;
+    nib_status status = size_of(from, least, name, &size);
+    if (status)
+        return status;
+    const unsigned char *source = from;
+    for (size_t i = bytes; i < size; i++)
+        if (source[i])
+            return nib_fail(
+                NIB_UNSUPPORTED,
+                "%s uses a field at byte %zu that nibblas %s does not know: a newer header "
+                "was compiled in",
+                name, i, nib_version());
+    size_t common = size < bytes ? size : bytes;
+    memmove(to, from, common);
+    memset((unsigned char *)to + common, 0, bytes - common);
+    uint32_t own = (uint32_t)bytes;
+    memcpy(to, &own, sizeof(own));
+    return NIB_OK;
+}
+
+nib_status nib_struct_write(void *to, const void *from, size_t bytes, size_t least,
+                            const char *name)
+{
+    size_t size = 0;
+    nib_status status = size_of(to, least, name, &size);
+    if (status)
+        return status;
+    size_t common = size < bytes ? size : bytes;
+    memcpy((unsigned char *)to + sizeof(uint32_t), (const unsigned char *)from + sizeof(uint32_t),
+           common - sizeof(uint32_t));
+    if (size > bytes)
+        memset((unsigned char *)to + bytes, 0, size - bytes);
+    return NIB_OK;
+}

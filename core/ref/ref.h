@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The oracle: the product computed slowly in double, straight from the definition in
+ * docs/numerics.md. It takes logical arrays only and shares no code with packing (it never includes
+ * layout/), so that it cannot share its faults.
+ */
+#ifndef NIB_REF_REF_H
+#define NIB_REF_REF_H
+
+#include <nibblas/nibblas.h>
+
+typedef struct nib_ref_problem {
+    const nib_gemm_desc *desc; /* canonical */
+    int64_t m;
+    const uint8_t *codes; /* [n, k], one code a byte */
+    const void *scales;   /* [n, groups] in scale_type, or [1] per tensor; NULL without */
+    const void *zeros;    /* [n, groups] in zero_type, bytes for code zeros; NULL without */
+    const int32_t *g_idx; /* [k] or NULL */
+    const float *table;   /* [16] or NULL */
+    float alpha;
+    const void *act; /* [m, k], row stride lda */
+    int64_t lda;
+    const void *act_scale;
+    const void *bias;
+} nib_ref_problem;
+
+/* w[n, k] as double, alpha aside. */
+double nib_ref_weight(const nib_ref_problem *problem, int64_t n, int64_t k);
+
+/* out[m, cols] before the cast to out_type, row stride cols = n, or n / 2 when gated. `bound` (may
+ * be NULL), of the same shape, receives the error each element may have after the cast, in absolute
+ * terms; docs/numerics.md derives it. Infinite and NaN results have bound 0 and must match in kind.
+ */
+nib_status nib_ref_gemm(const nib_ref_problem *problem, double *out, double *bound);
+
+/* The same for rows m0..m1 only (out holds m1 - m0 rows), for sampling large products. */
+nib_status nib_ref_gemm_rows(const nib_ref_problem *problem, int64_t m0, int64_t m1, double *out,
+                             double *bound);
+
+/* Checks a result (in out_type, row stride ldo) against the oracle's: every element within its
+ * bound and the whole matrix within the norm bound. NIB_INTERNAL with the worst element in the
+ * message. */
+nib_status nib_ref_compare(const nib_gemm_desc *desc, int64_t m, const double *expected,
+                           const double *bound, const void *out, int64_t ldo);
+
+#endif

@@ -135,7 +135,7 @@ nib_status nib_file_add(nib_file *file, const nib_entry *entry)
 {
     nib_status status = NIB_OK;
     if (file->entries_count == file->entries_room)
-        status = nib_file_reserve(file, file->entries_count + 16, 0);
+        status = nib_file_reserve(file, file->entries_count / 2 + 16, 0);
     if (!status)
         file->entries[file->entries_count++] = *entry;
     return status;
@@ -145,7 +145,7 @@ nib_status nib_file_add_meta(nib_file *file, const nib_meta_entry *meta)
 {
     nib_status status = NIB_OK;
     if (file->metas_count == file->metas_room)
-        status = nib_file_reserve(file, 0, file->metas_count + 16);
+        status = nib_file_reserve(file, 0, file->metas_count / 2 + 16);
     if (!status)
         file->metas[file->metas_count++] = *meta;
     return status;

@@ -14,6 +14,8 @@
 /* The first whose magic fits opens the file. */
 static const nib_format *const formats[] = {
     &nib_format_gguf,
+    &nib_format_npy,
+    &nib_format_safetensors,
 };
 
 enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };

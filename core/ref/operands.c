@@ -70,9 +70,10 @@ static double combine(nib_zero mode, double c, double s, double z)
 
 double nib_ref_weight(const nib_ref_problem *problem, int64_t n, int64_t k)
 {
+    const nib_weight_desc *d = &problem->desc->weight;
     int64_t group = ref_group(problem, k);
-    return combine(problem->desc->weight.zero, code_value(problem, n * problem->desc->weight.k + k),
-                   scale_value(problem, n, group), zero_value(problem, n, group));
+    double c = code_values(problem)[problem->codes[n * d->k + k] & code_mask(d->type)];
+    return combine(d->zero, c, scale_value(problem, n, group), zero_value(problem, n, group));
 }
 
 nib_status ref_row_create(const nib_gemm_desc *desc, ref_row *row)

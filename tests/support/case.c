@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "support/problem.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

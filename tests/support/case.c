@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "support/problem.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,16 +46,18 @@ static nib_status take_data(const nib_field *field, test_data *out)
     return bad(field, "normal, ones, onehot, ... (tests/README.md)");
 }
 
-static nib_status take_expect(const nib_field *field, nib_status *out)
+static nib_status take_expect(const nib_field *field, test_case *given)
 {
     if (!strcmp(field->value, "ok"))
-        *out = NIB_OK;
+        given->expect = NIB_OK;
     else if (!strcmp(field->value, "invalid"))
-        *out = NIB_INVALID;
+        given->expect = NIB_INVALID;
     else if (!strcmp(field->value, "unsupported"))
-        *out = NIB_UNSUPPORTED;
+        given->expect = NIB_UNSUPPORTED;
+    else if (!strcmp(field->value, "ok_or_skip"))
+        given->skip_invalid = true;
     else
-        return bad(field, "ok, invalid or unsupported");
+        return bad(field, "ok, ok_or_skip, invalid or unsupported");
     return NIB_OK;
 }
 
@@ -76,7 +78,7 @@ static nib_status take_field(const nib_field *field, test_case *given, bool *tak
     if (!strcmp(field->key, "data"))
         return take_data(field, &given->data);
     if (!strcmp(field->key, "expect"))
-        return take_expect(field, &given->expect);
+        return take_expect(field, given);
     if (!strcmp(field->key, "seed")) {
         status = take_number(field, 0, &number);
         given->seed = (uint64_t)number;

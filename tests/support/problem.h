@@ -9,6 +9,8 @@
 
 #include "ref/ref.h"
 
+#include <stdbool.h>
+
 #define TEST_LINE_BYTES 640
 
 /* What the numbers are like. */
@@ -37,6 +39,7 @@ typedef struct test_case {
     nib_gemm_desc desc; /* canonical, unless desc_status says why not */
     nib_status desc_status;
     nib_status expect; /* of making or packing; NIB_OK: it must run */
+    bool skip_invalid; /* a refused description is left out: for lists that cross too much */
     int64_t m;
     int64_t lda_more, ldo_more; /* of strides over widths */
     int64_t align;              /* elements by which act, out and bias are moved */

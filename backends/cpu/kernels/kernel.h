@@ -105,20 +105,23 @@ typedef void (*nib_cpu_micro_fn)(const float *w, int64_t w_stride, const float *
                                  int rows, float *c, int64_t ldc);
 
 /* A slice of the direct path: `tiles` n tiles against `rows` rows of act, decoded in registers and
- * never stored. acc[row][16 * tiles] receives sums over k, before alpha; row stride ld_acc. */
+ * never stored. acc[row][16 * tiles] receives sums over k, before alpha; row stride ld_acc.
+ *
+ * The integer form (`dot`) sums bytes exactly over segments, runs of k that share every scale:
+ * value = operand_unit * step * (dot(u, quant) - offset * count). */
 typedef struct nib_cpu_direct {
-    const nib_cpu_shape *shape;
-    const nib_packed *weights;
-    const float *values;
+    const nib_cpu_run *run;
     int64_t n_tile;
     int32_t tiles, rows;
-    const float *act;      /* f32 [rows][ld_act], zero beyond k */
-    const float *sums;     /* [rows][ld_sums] sums of act over each group; only with zeros */
-    const int8_t *quant;   /* integer path: [rows][ld_act], zero beyond k */
-    const int32_t *counts; /* integer path: [rows][ld_sums] sums of quant per segment */
-    const float *steps;    /* integer path: [rows][ld_steps] scale of each 32 k; NULL: 1 */
-    int64_t ld_act, ld_sums, ld_steps;
-    int64_t segment; /* integer path: k that share all scales */
+    const float *sums; /* [rows][groups] sums of act over each group; only with zeros */
+    int64_t ld_act;
+    const float *act; /* f32 [rows][ld_act], zero beyond k */
+    /* dot only */
+    const int8_t *quant;   /* [rows][ld_act], zero beyond k */
+    const int32_t *counts; /* [rows][segments] sums of quant */
+    const float *steps;    /* [rows][segments] */
+    int64_t segment, segments;
+    bool integers; /* out is i32: acc receives the sums' bits */
     float *acc;
     int64_t ld_acc;
 } nib_cpu_direct;
@@ -171,8 +174,8 @@ typedef struct nib_cpu_isa {
     int32_t direct_tiles, direct_rows; /* most of one slice */
     nib_cpu_direct_fn direct;          /* NULL: the ISA has none */
     nib_cpu_direct_fn dot;
-    int32_t f32_per_cycle, i8_per_cycle; /* operations (2 per multiply-add) of a thread, for peaks */
-    double (*peak)(int64_t rounds);      /* runs rounds * 1024 multiply-adds of f32 lanes */
+    double i8_per_f32;              /* i8 operations in the time of one of f32 */
+    double (*peak)(int64_t rounds); /* runs rounds * 1024 multiply-adds of f32 */
     const nib_cpu_row *rows;
     int32_t row_count;
 } nib_cpu_isa;

@@ -143,23 +143,6 @@ static void add_segment(const nib_cpu_run *run, const nib_cpu_codes *codes, int6
         results[lane] += (float)(int32_t)sums[lane] * act_scale * codes->scale[lane];
 }
 
-static void store_integers(const nib_cpu_run *run, int64_t row, int64_t n0, const uint32_t *sums)
-{
-    int64_t count = nib_cpu_min(NIB_CPU_LANES, run->shape->n - n0);
-    unsigned char *out = run->args->out;
-    out += ((run->m0 + row) * run->args->ldo + n0) * (int64_t)sizeof(int32_t);
-    float alpha = run->weights->alpha;
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t value = sums[i];
-        if (alpha != 1) {
-            double scaled = __builtin_nearbyint((double)(int32_t)value * (double)alpha);
-            scaled = scaled < INT32_MIN ? INT32_MIN : scaled > INT32_MAX ? INT32_MAX : scaled;
-            value = scaled == scaled ? (uint32_t)(int32_t)scaled : 0;
-        }
-        memcpy(out + i * (int64_t)sizeof(value), &value, sizeof(value));
-    }
-}
-
 /* Up to ROWS rows of one n tile. */
 static void run_rows(const nib_cpu_run *run, const nib_cpu_isa *isa, const int32_t *panel,
                      const int32_t *order, const int8_t *act, int64_t ld, int64_t row0,
@@ -182,7 +165,8 @@ static void run_rows(const nib_cpu_run *run, const nib_cpu_isa *isa, const int32
         nib_cpu_store store;
         nib_cpu_store_make(run, run->m0 + row0 + r, &store);
         if (integers)
-            store_integers(run, row0 + r, n0, sums[r]);
+            nib_cpu_store_integers(run, run->m0 + row0 + r, n0, sums[r],
+                                   nib_cpu_min(NIB_CPU_LANES, run->shape->n - n0));
         else if (store.gate)
             memcpy(gated + (row0 + r) * n_pad + n0, results[r], sizeof(results[r]));
         else

@@ -6,6 +6,8 @@
 
 #include "kernels/common/convert.h"
 
+#include <math.h>
+
 /* Planes of each width, widest first: 7 = 4 + 2 + 1. */
 static int split_planes(int bits, int32_t plane_bits[NIB_MAX_PLANES])
 {
@@ -199,4 +201,21 @@ void nib_cpu_store_make(const nib_cpu_run *run, int64_t row, nib_cpu_store *stor
         .out = (unsigned char *)run->args->out + row * run->args->ldo * bytes,
         .gate = gated ? run->shape->n / 2 : 0,
     };
+}
+
+void nib_cpu_store_integers(const nib_cpu_run *run, int64_t row, int64_t n0, const uint32_t *sums,
+                            int64_t count)
+{
+    unsigned char *out = run->args->out;
+    out += (row * run->args->ldo + n0) * (int64_t)sizeof(int32_t);
+    double alpha = run->weights->alpha;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t value = sums[i];
+        if (alpha != 1) {
+            double scaled = nearbyint((double)(int32_t)value * alpha);
+            scaled = fmin(fmax(scaled, INT32_MIN), INT32_MAX); /* NaN becomes INT32_MIN */
+            value = (uint32_t)(int32_t)scaled;
+        }
+        memcpy(out + i * (int64_t)sizeof(value), &value, sizeof(value));
+    }
 }

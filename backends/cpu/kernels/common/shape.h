@@ -33,6 +33,11 @@ float nib_cpu_act_scale(const nib_cpu_run *run, int64_t row);
 /* The store of one row of out. */
 void nib_cpu_store_make(const nib_cpu_run *run, int64_t row, nib_cpu_store *store);
 
+/* Columns n0 .. n0 + count - 1 of a row of i32 results. alpha, when it is not 1, multiplies in
+ * double and rounds to nearest, saturating. */
+void nib_cpu_store_integers(const nib_cpu_run *run, int64_t row, int64_t n0, const uint32_t *sums,
+                            int64_t count);
+
 static inline int64_t nib_cpu_ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;

@@ -207,7 +207,9 @@ static void random_plane(test_random *random, int32_t bits, int32_t shift, char 
     random_addr(random, n_bits, k_bits, addr);
     text += sprintf(text, "%s order=%s cell=%d shift=%d", addr,
                     test_random_below(random, 2) ? "nk" : "kn", cell, shift);
-    if (test_random_below(random, 3) == 0)
+    if (tile % 4 == 0 && test_random_below(random, 4) == 0)
+        sprintf(text, " weave=words");
+    else if (test_random_below(random, 3) == 0)
         sprintf(text, " pitch=%zu offset=%d", tile + (size_t)test_random_below(random, 7),
                 (int)test_random_below(random, 9));
 }

@@ -245,6 +245,8 @@ static const struct {
     {"marlin", "mma16x64", 4, 0}, /* n3 and k3 change places in the nibbles */
     {"plain", "bytes", 4, 0},
     {"gguf-q8_0", "plain", 8, 2}, /* blocks of 34 bytes leave 2-byte alignment */
+    {"bits=8 tile=n1,k32 addr=k0,k1,k2,k3,k4 order=nk pitch=34", "plain", 8, 2},
+    {"bits=8 tile=n1,k32 addr=k0,k1,k2,k3,k4 order=kn weave=words", "gptq", 8, 4},
     {"dpas16", "dpas8", 4, 16},
     {"cpu16", "cpu16", 7, 16},
 };

@@ -333,8 +333,8 @@ NIB_API nib_status nib_gemm_workspace(nib_gemm *gemm, int64_t m_max, size_t *byt
 /* Does all slow work for m in m_min..m_max now: compiles or loads kernels, starts threads. */
 NIB_API nib_status nib_gemm_prepare(nib_gemm *gemm, int64_t m_min, int64_t m_max);
 
-/* Runs the product. NIB_INVALID: weights packed for another layout or shape, a null or too small
- * buffer, a stride below the width, an m outside what was prepared (where the device compiles). */
+/* Runs the product. NIB_INVALID: weights packed for another layout, shape or device, a null or too
+ * small buffer, a stride below the width, an m outside what was prepared. */
 NIB_API nib_status nib_gemm_run(nib_gemm *gemm, const nib_weights *weights,
                                 const nib_gemm_args *args);
 

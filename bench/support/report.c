@@ -87,10 +87,10 @@ void bench_report_begin(bench_report *report, const bench_machine *m)
                 m->cpu, m->kernel, m->compiler, m->threads, m->l2_bytes, m->cache_bytes,
                 m->read_gb_per_s, m->load, m->isa, m->openblas, nib_version());
     if (report->csv)
-        fprintf(report->csv, "weight,m,residency,contender,baseline,bytes,samples,error,median_us,min_us,"
-                             "spread_us,gb_per_s,share_of_stream,of_floor,tflop_per_s,ratio,"
-                             "ratio_min
-");
+        fprintf(report->csv,
+                "weight,m,residency,contender,baseline,bytes,samples,error,median_us,min_us,"
+                "spread_us,gb_per_s,share_of_stream,of_floor,tflop_per_s,ratio,"
+                "ratio_min\n");
     report->first_in_json = true;
 }
 

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct ours_state {
     nib_gemm *gemm;
@@ -100,6 +101,17 @@ static nib_status set_args(ours_state *s, const bench_problem *p, const nib_gemm
     return nib_gemm_prepare(s->gemm, p->m, p->m);
 }
 
+/* The chosen candidate's line of an explanation: "* <variant> <us> us  chosen, ...". */
+static void read_plan(nib_gemm *gemm, int64_t m, bench_contender *c)
+{
+    char text[16384];
+    if (nib_gemm_explain(gemm, m, text, sizeof(text), NULL))
+        return;
+    char *line = strstr(text, "\n* ");
+    if (line)
+        sscanf(line, "\n* %47s %lf us", c->variant, &c->predicted_us);
+}
+
 bool bench_ours_make(bench_contender *c, const bench_problem *p, const bench_settings *settings,
                      nib_device *dev, const nib_gemm_desc *desc)
 {
@@ -123,6 +135,8 @@ bool bench_ours_make(bench_contender *c, const bench_problem *p, const bench_set
     ours_state *s = NULL;
     c->out = aligned_alloc(64, ((size_t)(p->m * p->weight.n) * sizeof(float) + 63) / 64 * 64);
     nib_status status = c->out ? nib_gemm_create(dev, desc, &gemm) : NIB_NO_MEMORY;
+    if (!status)
+        read_plan(gemm, p->m, c);
     if (!status)
         status = pack(&s, gemm, p, settings, &c->bytes);
     if (!status)

@@ -27,11 +27,13 @@ typedef struct bench_contender {
     void *state;
     void *out; /* [m, n]; NULL for the floor */
     nib_type out_type;
-    bool i8;          /* checked against the reference of rounded activations */
-    double tolerance; /* relative error it may have */
-    double error;     /* measured; -1 before */
-    bool wrong;       /* failed the check: not timed */
-    double *us;       /* samples, sorted once the contest is over */
+    bool i8;             /* checked against the reference of rounded activations */
+    double tolerance;    /* relative error it may have */
+    double error;        /* measured; -1 before */
+    bool wrong;          /* failed the check: not timed */
+    char variant[48];    /* ours: the kernel that the plan chose */
+    double predicted_us; /* ours: what the plan thought it takes; 0: unknown */
+    double *us;          /* samples, sorted once the contest is over */
     int count, capacity;
 } bench_contender;
 

@@ -90,7 +90,7 @@ void bench_report_begin(bench_report *report, const bench_machine *m)
         fprintf(report->csv,
                 "weight,m,residency,contender,baseline,bytes,samples,error,median_us,min_us,"
                 "spread_us,gb_per_s,share_of_stream,of_floor,tflop_per_s,ratio,"
-                "ratio_min\n");
+                "ratio_min,planned_us,variant\n");
     report->first_in_json = true;
 }
 
@@ -115,6 +115,9 @@ static void json_contender(FILE *f, const bench_contender *c, const row *r, bool
     json_number(f, "share_of_stream", r->share);
     json_number(f, "of_floor", r->of_floor);
     json_number(f, "tflop_per_s", r->tflop_per_s);
+    if (*c->variant)
+        fprintf(f, ",\"variant\":\"%s\"", c->variant);
+    json_number(f, "planned_us", c->predicted_us > 0 ? c->predicted_us : NAN);
     json_number(f, "ratio", r->ratio);
     json_number(f, "ratio_min", r->ratio_min);
     fputc('}', f);
@@ -142,7 +145,9 @@ static void table_contender(FILE *f, const bench_contender *c, const row *r)
     table_cell(f, " %7.1f%%", "        -", r->of_floor * 100);
     table_cell(f, " %8.4f", "        -", r->tflop_per_s);
     table_cell(f, " %7.2f", "       -", r->ratio);
-    table_cell(f, " %7.2f\n", "       -\n", r->ratio_min);
+    table_cell(f, " %7.2f", "       -", r->ratio_min);
+    table_cell(f, " %10.1f", "", c->predicted_us > 0 ? c->predicted_us : NAN);
+    fprintf(f, "%s%s\n", *c->variant ? " " : "", c->variant);
 }
 
 /* NaN is an empty cell. */
@@ -166,12 +171,13 @@ static void csv_contender(FILE *f, const char *line, const bench_problem *p, boo
                               r->of_floor,
                               r->tflop_per_s,
                               r->ratio,
-                              r->ratio_min};
+                              r->ratio_min,
+                              c->predicted_us > 0 ? c->predicted_us : NAN};
     fprintf(f, "%s,%lld,%s,%s,%s,%zu,%d", line, (long long)p->m, cached ? "cached" : "memory",
             c->name, baseline, c->bytes, c->count);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         csv_number(f, numbers[i]);
-    fputc('\n', f);
+    fprintf(f, ",%s\n", c->variant);
 }
 
 void bench_report_contest(bench_report *report, const bench_machine *machine,
@@ -189,11 +195,11 @@ void bench_report_contest(bench_report *report, const bench_machine *machine,
     if (report->table)
         fprintf(report->table,
                 "\n%s m=%lld, weights %s, stream %.2f GB/s, ratios to %s\n"
-                "  %-30s %8s %10s %10s %9s %7s %8s %8s %8s %7s %7s\n",
+                "  %-30s %8s %10s %10s %9s %7s %8s %8s %8s %7s %7s %10s\n",
                 line, (long long)p->m,
                 settings->cached ? "in the cache where they fit" : "from memory",
                 machine->read_gb_per_s, base_name, "", "error", "median us", "min us", "spread us",
-                "GB/s", "stream", "floor", "TFLOP/s", "ratio", "by min");
+                "GB/s", "stream", "floor", "TFLOP/s", "ratio", "by min", "planned us");
     if (report->json)
         fprintf(report->json,
                 "%s{\"weight\":\"%s\",\"m\":%lld,\"cached\":%s,\"read_gb_per_s\":%.3f,\"baseline\":"

@@ -329,7 +329,7 @@ int main(int argc, char **argv)
         if (o.cached)
             failed += contest(&o, &machine, dev, &cases[i], lines, true);
     }
-    bench_report_end(&o.report);
+    failed += !bench_report_end(&o.report);
     nib_device_close(dev);
     nib_context_destroy(ctx);
     return failed != 0;

@@ -223,8 +223,16 @@ void bench_report_contest(bench_report *report, const bench_machine *machine,
         fflush(report->table);
 }
 
-void bench_report_end(bench_report *report)
+bool bench_report_end(bench_report *report)
 {
+    FILE *files[] = {report->table, report->json, report->csv};
+    bool good = true;
     if (report->json)
         fputs("]}\n", report->json);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (files[i] && (fflush(files[i]) || ferror(files[i])))
+            good = false;
+    if (!good)
+        fprintf(stderr, "bench: an output could not be written\n");
+    return good;
 }

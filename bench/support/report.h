@@ -33,6 +33,7 @@ void bench_report_begin(bench_report *report, const bench_machine *machine);
 void bench_report_contest(bench_report *report, const bench_machine *machine,
                           const bench_problem *p, const bench_settings *settings,
                           const bench_contender *list, int count, int baseline);
-void bench_report_end(bench_report *report);
+/* False, with a line on stderr: something could not be written. */
+bool bench_report_end(bench_report *report);
 
 #endif

@@ -185,7 +185,7 @@ bool bench_read_make(bench_contender *c, const bench_problem *p, const bench_set
         return false;
     }
     double seconds;
-    s->how = best_pattern(s->memory, s->stride * (size_t)copies, s->threads, 3, &seconds);
+    s->how = best_pattern(s->memory, s->stride * (size_t)copies, s->threads, 8, &seconds);
     *c = (bench_contender){.kind = BENCH_READ,
                            .bytes = bytes,
                            .copies = copies,

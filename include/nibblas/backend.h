@@ -25,6 +25,8 @@ extern "C" {
 #define NIB_BACKEND_ABI_MAJOR 1
 #define NIB_BACKEND_ABI_MINOR 0
 
+typedef struct nib_backend_api nib_backend_api;
+
 /* What core lends a backend. Valid for the life of the process. */
 typedef struct nib_host_api {
     uint32_t size, abi_major, abi_minor, reserved;
@@ -44,8 +46,12 @@ typedef struct nib_host_api {
     const float *(*decode_table)(nib_type type);
     int32_t (*type_bits)(nib_type type);
     const char *(*type_name)(nib_type type);
-    /* Value of an environment variable as read when the context was made, or NULL. */
+    /* Value of an environment variable, or NULL. For the entry function, device_count and
+     * device_open; nothing later may depend on the environment. */
     const char *(*env)(const char *name);
+    /* The table of a backend that was loaded before, for backends that wrap another.
+     * NIB_MISSING: none of that name. */
+    nib_status (*backend)(const char *name, const nib_backend_api **out);
 } nib_host_api;
 
 /* A row of a backend's table of kernels. The planner compares rows through the numbers at the end;
@@ -70,7 +76,7 @@ typedef struct nib_variant {
                               * same number here run: 0 is none */
 } nib_variant;
 
-/* The layout a device wants for a weight description: three layout texts (docs/formats.md). They
+/* The layout a device wants for a weight description: three layout texts (docs/layouts.md). They
  * depend on the ISA and the weight description alone. `codes` may have several planes. Strings live
  * as long as the device. */
 typedef struct nib_backend_layout {
@@ -97,7 +103,7 @@ typedef struct nib_packed {
     uint32_t reserved;
 } nib_packed;
 
-typedef struct nib_backend_api {
+struct nib_backend_api {
     uint32_t size, abi_major, abi_minor, reserved;
     const char *name;   /* "cpu"; the first half of a selector */
     int32_t preference; /* "auto" takes the device of the highest */
@@ -117,11 +123,13 @@ typedef struct nib_backend_api {
     nib_status (*variant)(void *dev, uint32_t index, const nib_variant **out);
     nib_status (*supports)(void *dev, const nib_variant *variant, const nib_gemm_desc *desc,
                            char *why, size_t why_bytes);
+    /* Bytes of workspace for m rows; must not shrink as m grows. */
     nib_status (*workspace)(void *dev, const nib_variant *variant, const nib_gemm_desc *desc,
                             int64_t m, uint64_t *bytes);
 
     /* Kernels. A kernel is one variant specialised for one description; getting it does all slow
-     * work. `launch` obeys the rules of nib_gemm_run. */
+     * work. `launch` obeys the rules of nib_gemm_run; m is at least 1 and within the variant's
+     * range. */
     nib_status (*kernel_get)(void *dev, const nib_variant *variant, const nib_gemm_desc *desc,
                              void **kernel);
     void (*kernel_put)(void *dev, void *kernel);
@@ -149,7 +157,7 @@ typedef struct nib_backend_api {
                           size_t *needed);
     /* 1 when device memory is host memory that packed weights may be mapped into. */
     int32_t (*host_memory)(void *dev);
-} nib_backend_api;
+};
 
 #define NIB_BACKEND_MANDATORY_BYTES offsetof(nib_backend_api, explain)
 #define NIB_BACKEND_HAS(api, entry) \

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Contexts: loading backends and the log hook.
+ */
+#include "base/struct.h"
+#include "config/env.h"
+#include "registry/registry.h"
+
+#include <stdlib.h>
+
+struct nib_context {
+    nib_context_options options;
+};
+
+nib_status nib_context_create(const nib_context_options *options, nib_context **out)
+{
+    nib_context_options given = {.size = sizeof(given)};
+    nib_status status = NIB_OK;
+    if (!out)
+        return nib_fail(NIB_INVALID, "nib_context_create needs a place for the context");
+    if (options)
+        status =
+            nib_struct_read(&given, sizeof(given), options, sizeof(given), "nib_context_options");
+    if (status)
+        return status;
+    nib_context *ctx = malloc(sizeof(*ctx));
+    if (!ctx)
+        return nib_fail(NIB_NO_MEMORY, "no memory for a context");
+    ctx->options = given;
+    if (given.log)
+        nib_log_set(given.log, given.log_user);
+    status =
+        nib_registry_load(given.backend_path ? given.backend_path : nib_env("NIB_BACKEND_PATH"));
+    if (status) {
+        nib_context_destroy(ctx);
+        return status;
+    }
+    *out = ctx;
+    return NIB_OK;
+}
+
+void nib_context_destroy(nib_context *ctx)
+{
+    if (!ctx)
+        return;
+    if (ctx->options.log)
+        nib_log_set(NULL, NULL);
+    free(ctx);
+}

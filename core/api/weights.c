@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Packed weights: packing, unpacking, slicing and conversion. All of them copy matrices between
+ * layouts (layout/copy.c) in host memory; on devices with memory of their own, whole sections go up
+ * and down.
+ */
+#include "api/internal.h"
+
+#include "base/checked.h"
+#include "base/struct.h"
+#include "config/dtype.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where each section starts in one buffer, and what the whole takes. */
+static nib_status place_sections(const size_t bytes[NIB_SECTION_KINDS],
+                                 size_t at[NIB_SECTION_KINDS], size_t *total)
+{
+    size_t end = 0;
+    for (int i = 0; i < NIB_SECTION_KINDS; i++) {
+        at[i] = end;
+        size_t padded;
+        if (!nib_add_size(bytes[i], NIB_LAYOUT_ALIGN - 1, &padded) ||
+            !nib_add_size(end, padded / NIB_LAYOUT_ALIGN * NIB_LAYOUT_ALIGN, &end))
+            return nib_fail(NIB_INVALID, "the packed weights do not fit in the address space");
+    }
+    *total = end;
+    return NIB_OK;
+}
+
+static void point_sections(nib_weights *w, const unsigned char *base,
+                           const size_t bytes[NIB_SECTION_KINDS],
+                           const size_t at[NIB_SECTION_KINDS])
+{
+    nib_packed *p = &w->packed;
+    *p = (nib_packed){.size = sizeof(*p),
+                      .planes = (uint32_t)w->packing.codes.planes,
+                      .desc = &w->desc,
+                      .alpha = p->alpha};
+    for (uint32_t i = 0; i < p->planes; i++) {
+        p->codes[i] = base + at[i];
+        p->codes_bytes[i] = bytes[i];
+    }
+    p->scales = bytes[NIB_SECTION_SCALES] ? base + at[NIB_SECTION_SCALES] : NULL;
+    p->scales_bytes = bytes[NIB_SECTION_SCALES];
+    p->zeros = bytes[NIB_SECTION_ZEROS] ? base + at[NIB_SECTION_ZEROS] : NULL;
+    p->zeros_bytes = bytes[NIB_SECTION_ZEROS];
+    p->g_idx = bytes[NIB_SECTION_G_IDX] ? (const int32_t *)(base + at[NIB_SECTION_G_IDX]) : NULL;
+    p->table = bytes[NIB_SECTION_TABLE] ? (const float *)(base + at[NIB_SECTION_TABLE]) : NULL;
+}
+
+nib_status nib_weights_new(nib_gemm *gemm, float alpha, nib_weights **out)
+{
+    size_t bytes[NIB_SECTION_KINDS], at[NIB_SECTION_KINDS], total;
+    nib_status status = nib_packing_bytes(&gemm->packing, &gemm->desc.weight, bytes);
+    if (!status)
+        status = place_sections(bytes, at, &total);
+    if (status)
+        return status;
+    nib_weights *w = calloc(1, sizeof(*w));
+    if (!w)
+        return nib_fail(NIB_NO_MEMORY, "no memory for weights");
+    w->dev = gemm->dev;
+    w->desc = gemm->desc.weight;
+    w->packing = gemm->packing;
+    w->packed.alpha = alpha;
+    w->memory_bytes = total;
+    status = nib_memory_alloc(gemm->dev, total, &w->memory);
+    if (status) {
+        free(w);
+        return status;
+    }
+    point_sections(w, w->memory, bytes, at);
+    *out = w;
+    return NIB_OK;
+}
+
+void nib_weights_destroy(nib_weights *weights)
+{
+    if (!weights)
+        return;
+    nib_memory_free(weights->dev, weights->memory);
+    nib_file_close(weights->file);
+    free(weights);
+}
+
+nib_status nib_weights_get_info(const nib_weights *weights, nib_weights_info *info)
+{
+    if (!weights)
+        return nib_fail(NIB_INVALID, "the weights are NULL");
+    const nib_packed *p = &weights->packed;
+    nib_weights_info full = {
+        .size = sizeof(full),
+        .alpha = p->alpha,
+        .desc = weights->desc,
+        .packed_bytes = p->scales_bytes + p->zeros_bytes,
+        .layout_hash = weights->packing.hash,
+        .layout = weights->packing.codes_text,
+        .scale_layout = weights->packing.scales_text,
+        .zero_layout = weights->packing.zeros_text,
+    };
+    for (uint32_t i = 0; i < p->planes; i++)
+        full.packed_bytes += p->codes_bytes[i];
+    return nib_struct_write(info, &full, sizeof(full), sizeof(full), "nib_weights_info");
+}
+
+nib_status nib_weights_host(const nib_weights *weights, nib_stored_weights *out, void **owned)
+{
+    const nib_packed *p = &weights->packed;
+    nib_stored_weights stored = {
+        .desc = weights->desc,
+        .alpha = p->alpha,
+        .layout = weights->packing.codes_text,
+        .scale_layout = p->scales ? weights->packing.scales_text : NULL,
+        .zero_layout = p->zeros ? weights->packing.zeros_text : NULL,
+    };
+    nib_status status = nib_packing_bytes(&weights->packing, &weights->desc, stored.bytes);
+    if (status)
+        return status;
+    const void *sections[NIB_SECTION_KINDS] = {p->codes[0], p->codes[1], p->codes[2], p->scales,
+                                               p->zeros,    p->g_idx,    p->table};
+    if (weights->dev->host_memory) {
+        memcpy(stored.section, sections, sizeof(sections));
+        *owned = NULL;
+        *out = stored;
+        return NIB_OK;
+    }
+    unsigned char *copy = malloc(weights->memory_bytes);
+    if (!copy)
+        return nib_fail(NIB_NO_MEMORY, "no memory for %" PRIu64 " bytes of weights",
+                        weights->memory_bytes);
+    status = nib_memory_copy(weights->dev, copy, weights->memory, weights->memory_bytes,
+                             NIB_COPY_TO_HOST, NULL);
+    if (!status)
+        status = nib_stream_synchronize(weights->dev, NULL);
+    if (status) {
+        free(copy);
+        return status;
+    }
+    for (int i = 0; i < NIB_SECTION_KINDS; i++)
+        if (stored.bytes[i])
+            stored.section[i] = copy + ((const unsigned char *)sections[i] -
+                                        (const unsigned char *)weights->memory);
+    *owned = copy;
+    *out = stored;
+    return NIB_OK;
+}
+
+/* A matrix of packed weights under construction, in host memory at `base`. */
+static nib_matrix section_matrix(const nib_layout *layout, int64_t n, int64_t k,
+                                 unsigned char *base, const size_t at[NIB_SECTION_KINDS], int first)
+{
+    nib_matrix matrix = {.layout = layout, .n = n, .k = k};
+    for (int32_t i = 0; i < layout->planes; i++)
+        matrix.planes[i] = base + at[first + i];
+    return matrix;
+}
+
+/* Where the data of new weights comes from: matrices in any layouts, a region of them, and changes.
+ */
+typedef struct nib_pack_job {
+    nib_matrix codes, scales, zeros;
+    nib_layout layouts[3];
+    int64_t n0, k0, row0, group0;
+    nib_copy_change zero_change;
+    const int32_t *g_idx; /* already at k0 */
+    const float *table;
+    float alpha;
+} nib_pack_job;
+
+static nib_status fill_host(const nib_gemm *gemm, const nib_pack_job *job, unsigned char *base,
+                            const size_t bytes[NIB_SECTION_KINDS],
+                            const size_t at[NIB_SECTION_KINDS])
+{
+    const nib_weight_desc *d = &gemm->desc.weight;
+    int64_t rows = nib_desc_scale_rows(d), groups = nib_desc_groups(d);
+    nib_matrix to = section_matrix(&gemm->packing.codes, d->n, d->k, base, at, NIB_SECTION_CODES0);
+    nib_status status = nib_matrix_copy(&job->codes, job->n0, job->k0, &to, NULL);
+    if (!status && d->scale_type) {
+        to = section_matrix(&gemm->packing.scales, rows, groups, base, at, NIB_SECTION_SCALES);
+        status = nib_matrix_copy(&job->scales, job->row0, job->group0, &to, NULL);
+    }
+    if (!status && d->zero) {
+        to = section_matrix(&gemm->packing.zeros, rows, groups, base, at, NIB_SECTION_ZEROS);
+        status = nib_matrix_copy(&job->zeros, job->row0, job->group0, &to, &job->zero_change);
+    }
+    if (status)
+        return status;
+    if (job->g_idx)
+        memcpy(base + at[NIB_SECTION_G_IDX], job->g_idx, bytes[NIB_SECTION_G_IDX]);
+    if (job->table)
+        memcpy(base + at[NIB_SECTION_TABLE], job->table, bytes[NIB_SECTION_TABLE]);
+    return NIB_OK;
+}
+
+static nib_status run_job(nib_gemm *gemm, const nib_pack_job *job, nib_weights **out)
+{
+    size_t bytes[NIB_SECTION_KINDS], at[NIB_SECTION_KINDS], total;
+    nib_weights *w = NULL;
+    unsigned char *staging = NULL;
+    nib_status status = nib_packing_bytes(&gemm->packing, &gemm->desc.weight, bytes);
+    if (!status)
+        status = place_sections(bytes, at, &total);
+    if (!status)
+        status = nib_weights_new(gemm, job->alpha, &w);
+    if (status)
+        return status;
+    unsigned char *base = w->memory;
+    if (!gemm->dev->host_memory) {
+        base = staging = malloc(total);
+        if (!staging) {
+            status = nib_fail(NIB_NO_MEMORY, "no memory for %zu bytes of weights", total);
+            goto fail;
+        }
+    }
+    status = fill_host(gemm, job, base, bytes, at);
+    if (!status && staging)
+        status = nib_memory_copy(gemm->dev, w->memory, staging, total, NIB_COPY_TO_DEVICE, NULL);
+    if (!status && staging)
+        status = nib_stream_synchronize(gemm->dev, NULL);
+    if (status)
+        goto fail;
+    free(staging);
+    *out = w;
+    return NIB_OK;
+
+fail:
+    free(staging);
+    nib_weights_destroy(w);
+    return status;
+}
+
+/* One array of a source: its layout made, its size checked, its matrix pointed at it. */
+static nib_status source_matrix(const char *what, const char *layout, int32_t bits,
+                                const void *data, size_t given, int64_t n, int64_t k,
+                                nib_layout *made, nib_matrix *out)
+{
+    size_t need;
+    if (!data)
+        return nib_fail(NIB_INVALID, "the source has no %s, but the description has", what);
+    nib_status status = nib_layout_make(layout, bits, made);
+    if (!status)
+        status = nib_layout_total_bytes(made, n, k, &need);
+    if (status)
+        return nib_fail_within(status, "layout of the source's %s", what);
+    if (given && given < need)
+        return nib_fail(NIB_INVALID,
+                        "the source's %s have %zu bytes, [%" PRId64 ", %" PRId64 "] in this "
+                        "layout takes %zu",
+                        what, given, n, k, need);
+    return nib_matrix_at(made, (void *)data, n, k, out);
+}
+
+static nib_status check_g_idx(const nib_weight_desc *d, const int32_t *g_idx)
+{
+    int64_t groups = nib_desc_groups(d);
+    if (!g_idx)
+        return nib_fail(NIB_INVALID, "the source has no g_idx, but the description has");
+    for (int64_t k = 0; k < d->k; k++)
+        if (g_idx[k] < 0 || g_idx[k] >= groups)
+            return nib_fail(NIB_INVALID,
+                            "g_idx[%" PRId64 "] is %d, expected 0..%" PRId64
+                            " (k / group rounded up, less one)",
+                            k, g_idx[k], groups - 1);
+    return NIB_OK;
+}
+
+nib_status nib_weights_pack(nib_gemm *gemm, const nib_weight_source *source, nib_weights **out)
+{
+    if (!gemm || !out)
+        return nib_fail(NIB_INVALID, "nib_weights_pack needs a gemm and a place for the weights");
+    nib_weight_source s;
+    nib_status status = nib_struct_read(&s, sizeof(s), source, sizeof(s), "nib_weight_source");
+    if (status)
+        return status;
+    const nib_weight_desc *d = &gemm->desc.weight;
+    int64_t rows = nib_desc_scale_rows(d), groups = nib_desc_groups(d);
+    bool code_zeros = d->zero == NIB_ZERO_CODE;
+    nib_pack_job job = {.alpha = s.alpha == 0 ? 1 : s.alpha};
+    if (s.flags & ~(uint32_t)NIB_SOURCE_NEGATE_ZEROS)
+        return nib_fail(NIB_INVALID, "source flags 0x%x have bits that mean nothing", s.flags);
+    if (s.flags & NIB_SOURCE_NEGATE_ZEROS && code_zeros)
+        return nib_fail(NIB_INVALID, "NIB_SOURCE_NEGATE_ZEROS is for float zeros, these are codes");
+    if (s.zero_offset && !code_zeros)
+        return nib_fail(NIB_INVALID, "zero_offset is for code zeros, these are %s",
+                        d->zero ? "floats" : "none");
+    if (gemm->desc.out_type == NIB_I32 && job.alpha != 1)
+        return nib_fail(NIB_INVALID, "alpha is %g, but a product with i32 output needs 1",
+                        job.alpha);
+    if (d->flags & NIB_WEIGHT_G_IDX) {
+        status = check_g_idx(d, s.g_idx);
+        job.g_idx = s.g_idx;
+    }
+    if (!status && d->type == NIB_LUT4) {
+        if (!s.table)
+            return nib_fail(NIB_INVALID, "lut4 weights need the table of 16 floats");
+        job.table = s.table;
+    }
+    if (!status)
+        status = source_matrix("codes", s.layout ? s.layout : "plain", nib_type_bits(d->type),
+                               s.codes, s.codes_bytes, d->n, d->k, &job.layouts[0], &job.codes);
+    if (!status && d->scale_type)
+        status = source_matrix("scales", s.scale_layout ? s.scale_layout : "plain",
+                               nib_type_bits(d->scale_type), s.scales, s.scales_bytes, rows, groups,
+                               &job.layouts[1], &job.scales);
+    if (!status && d->zero)
+        status = source_matrix("zeros",
+                               s.zero_layout ? s.zero_layout
+                               : code_zeros  ? "bytes"
+                                             : "plain",
+                               nib_desc_zero_bits(d), s.zeros, s.zeros_bytes, rows, groups,
+                               &job.layouts[2], &job.zeros);
+    if (status)
+        return status;
+    job.zero_change.add = (uint32_t)s.zero_offset;
+    if (s.flags & NIB_SOURCE_NEGATE_ZEROS)
+        job.zero_change.flip = 1u << (nib_desc_zero_bits(d) - 1);
+    return run_job(gemm, &job, out);
+}
+
+/* Whether weights `d` cut to [n1-n0, k1-k0] are what the gemm takes. Groups of a slice may have
+ * become "row" by canonical form, so the comparison is of what a slice would be. */
+static nib_status check_slice(const nib_weight_desc *d, int64_t n0, int64_t n1, int64_t k0,
+                              int64_t k1, const nib_weight_desc *wanted)
+{
+    if (n0 < 0 || n1 <= n0 || n1 > d->n || k0 < 0 || k1 <= k0 || k1 > d->k)
+        return nib_fail(NIB_INVALID,
+                        "the slice [%" PRId64 ", %" PRId64 ") x [%" PRId64 ", %" PRId64
+                        ") is not inside [%" PRId64 ", %" PRId64 "]",
+                        n0, n1, k0, k1, d->n, d->k);
+    if (d->group > 0 && k0 % d->group)
+        return nib_fail(NIB_INVALID, "k0 = %" PRId64 " is inside a group of %" PRId64, k0,
+                        d->group);
+    if (d->flags & NIB_WEIGHT_G_IDX && (k0 != 0 || k1 != d->k))
+        return nib_fail(NIB_UNSUPPORTED,
+                        "act-order weights are sliced along n only: their groups are "
+                        "spread over all of k");
+    nib_weight_desc part = *d;
+    part.n = n1 - n0;
+    part.k = k1 - k0;
+    if (part.group > part.k)
+        part.group = NIB_GROUP_ROW;
+    nib_status status = nib_weight_desc_check(&part, &part);
+    if (status)
+        return status;
+    if (!nib_weight_desc_equal(&part, wanted)) {
+        char is[NIB_DESC_LINE_BYTES], want[NIB_DESC_LINE_BYTES];
+        nib_weight_desc_print(&part, is, sizeof(is), NULL);
+        nib_weight_desc_print(wanted, want, sizeof(want), NULL);
+        return nib_fail(NIB_INVALID, "the weights are %s, the gemm takes %s", is, want);
+    }
+    return NIB_OK;
+}
+
+static nib_status stored_matrix(const nib_stored_weights *stored, const char *text, int32_t bits,
+                                int64_t n, int64_t k, int first, nib_layout *made, nib_matrix *out)
+{
+    nib_status status = nib_layout_make(text, bits, made);
+    if (status)
+        return status;
+    *out = (nib_matrix){.layout = made, .n = n, .k = k};
+    for (int32_t i = 0; i < made->planes; i++)
+        out->planes[i] = (unsigned char *)stored->section[first + i];
+    return NIB_OK;
+}
+
+nib_status nib_weights_from_stored(const nib_stored_weights *stored, int64_t n0, int64_t n1,
+                                   int64_t k0, int64_t k1, nib_gemm *gemm, nib_weights **out)
+{
+    const nib_weight_desc *d = &stored->desc;
+    nib_status status = check_slice(d, n0, n1, k0, k1, &gemm->desc.weight);
+    if (status)
+        return status;
+    int64_t rows = nib_desc_scale_rows(d), groups = nib_desc_groups(d);
+    nib_pack_job job = {
+        .n0 = n0,
+        .k0 = k0,
+        .row0 = rows == 1 ? 0 : n0,
+        .group0 = d->group > 0 ? k0 / d->group : 0,
+        .table = stored->section[NIB_SECTION_TABLE],
+        .g_idx = stored->section[NIB_SECTION_G_IDX],
+        .alpha = stored->alpha,
+    };
+    status = stored_matrix(stored, stored->layout, nib_type_bits(d->type), d->n, d->k,
+                           NIB_SECTION_CODES0, &job.layouts[0], &job.codes);
+    if (!status && d->scale_type)
+        status = stored_matrix(stored, stored->scale_layout, nib_type_bits(d->scale_type), rows,
+                               groups, NIB_SECTION_SCALES, &job.layouts[1], &job.scales);
+    if (!status && d->zero)
+        status = stored_matrix(stored, stored->zero_layout, nib_desc_zero_bits(d), rows, groups,
+                               NIB_SECTION_ZEROS, &job.layouts[2], &job.zeros);
+    return status ? status : run_job(gemm, &job, out);
+}
+
+nib_status nib_weights_slice(const nib_weights *weights, int64_t n0, int64_t n1, int64_t k0,
+                             int64_t k1, nib_gemm *gemm, nib_weights **out)
+{
+    if (!weights || !gemm || !out)
+        return nib_fail(NIB_INVALID, "weights, the gemm and a place for the result are needed");
+    nib_stored_weights stored;
+    void *owned;
+    nib_status status = nib_weights_host(weights, &stored, &owned);
+    if (status)
+        return status;
+    status = nib_weights_from_stored(&stored, n0, n1, k0, k1, gemm, out);
+    free(owned);
+    return status;
+}
+
+nib_status nib_weights_convert(const nib_weights *weights, nib_gemm *gemm, nib_weights **out)
+{
+    if (!weights)
+        return nib_fail(NIB_INVALID, "weights, the gemm and a place for the result are needed");
+    return nib_weights_slice(weights, 0, weights->desc.n, 0, weights->desc.k, gemm, out);
+}
+
+/* Copies one matrix of stored weights out to a caller's buffer in the caller's layout. */
+static nib_status unpack_one(const nib_stored_weights *stored, const char *stored_text,
+                             int32_t bits, int64_t n, int64_t k, int first, const char *layout,
+                             void *to)
+{
+    nib_layout from_layout, to_layout;
+    nib_matrix from, target;
+    nib_status status = stored_matrix(stored, stored_text, bits, n, k, first, &from_layout, &from);
+    if (!status)
+        status = nib_layout_make(layout, bits, &to_layout);
+    if (!status)
+        status = nib_matrix_at(&to_layout, to, n, k, &target);
+    return status ? status : nib_matrix_copy(&from, 0, 0, &target, NULL);
+}
+
+nib_status nib_weights_unpack(const nib_weights *weights, const char *layout, void *codes,
+                              const char *scale_layout, void *scales, const char *zero_layout,
+                              void *zeros)
+{
+    if (!weights)
+        return nib_fail(NIB_INVALID, "the weights are NULL");
+    const nib_weight_desc *d = &weights->desc;
+    int64_t rows = nib_desc_scale_rows(d), groups = nib_desc_groups(d);
+    if ((scales && !d->scale_type) || (zeros && !d->zero))
+        return nib_fail(NIB_INVALID, "these weights have no %s",
+                        scales && !d->scale_type ? "scales" : "zeros");
+    nib_stored_weights stored;
+    void *owned;
+    nib_status status = nib_weights_host(weights, &stored, &owned);
+    if (status)
+        return status;
+    if (codes)
+        status = unpack_one(&stored, stored.layout, nib_type_bits(d->type), d->n, d->k,
+                            NIB_SECTION_CODES0, layout ? layout : "plain", codes);
+    if (!status && scales)
+        status =
+            unpack_one(&stored, stored.scale_layout, nib_type_bits(d->scale_type), rows, groups,
+                       NIB_SECTION_SCALES, scale_layout ? scale_layout : "plain", scales);
+    if (!status && zeros)
+        status = unpack_one(&stored, stored.zero_layout, nib_desc_zero_bits(d), rows, groups,
+                            NIB_SECTION_ZEROS,
+                            zero_layout                ? zero_layout
+                            : d->zero == NIB_ZERO_CODE ? "bytes"
+                                                       : "plain",
+                            zeros);
+    free(owned);
+    return status;
+}
+
+nib_status nib_weights_unpack_extra(const nib_weights *weights, int32_t *g_idx, float *table)
+{
+    if (!weights)
+        return nib_fail(NIB_INVALID, "the weights are NULL");
+    if ((g_idx && !weights->packed.g_idx) || (table && !weights->packed.table))
+        return nib_fail(NIB_INVALID, "these weights have no %s",
+                        g_idx && !weights->packed.g_idx ? "g_idx" : "table");
+    nib_stored_weights stored;
+    void *owned;
+    nib_status status = nib_weights_host(weights, &stored, &owned);
+    if (status)
+        return status;
+    if (g_idx)
+        memcpy(g_idx, stored.section[NIB_SECTION_G_IDX], stored.bytes[NIB_SECTION_G_IDX]);
+    if (table)
+        memcpy(table, stored.section[NIB_SECTION_TABLE], stored.bytes[NIB_SECTION_TABLE]);
+    free(owned);
+    return NIB_OK;
+}

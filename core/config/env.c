@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The environment table: see env.h.
+ */
+#include "config/env.h"
+
+#include <stdlib.h>
+
+static const nib_env_row rows[] = {
+    {"NIB_DEVICE", "device that \"auto\" opens, for instance cpu or cuda:0"},
+    {"NIB_BACKEND_PATH", "folder with libnibblas-<name>.so plugins"},
+    {"NIB_CPU_ISA", "kernels of the CPU backend: portable, avx2 or avx512"},
+    {"OMP_NUM_THREADS", "threads of the CPU backend"},
+};
+
+const nib_env_row *nib_env_describe(uint32_t index)
+{
+    return index < sizeof(rows) / sizeof(rows[0]) ? &rows[index] : NULL;
+}
+
+const char *nib_env(const char *name)
+{
+    const char *value = getenv(name);
+    return value && value[0] ? value : NULL;
+}

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -64,6 +65,29 @@ static nib_status read_prompt(char **out)
                       MAX_PROMPT_BYTES);
 }
 
+static nib_status write_synthetic(const char *path)
+{
+    llama_synthetic synthetic = llama_synthetic_default();
+    return llama_synthetic_write(&synthetic, path);
+}
+
+/* Through a temporary file, which needs no name once it is mapped. */
+static nib_status open_synthetic(const llama_options *options, llama_model **out)
+{
+    char path[512];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/nib-llama-XXXXXX", folder && *folder ? folder : "/tmp");
+    int handle = mkstemp(path);
+    if (handle < 0)
+        return llama_fail(NIB_MISSING, "%s cannot be made: %m", path);
+    close(handle);
+    nib_status status = write_synthetic(path);
+    if (status == NIB_OK)
+        status = llama_model_open(path, &options->engine, out);
+    unlink(path);
+    return status;
+}
+
 static int with_model(llama_model *model, llama_options *options)
 {
     bool agrees = true;
@@ -100,15 +124,14 @@ int main(int argc, char **argv)
         printf("nib-llama, nibblas %s\n", nib_version());
         return EXIT_DONE;
     }
-    if (options.synthetic) {
-        llama_synthetic synthetic = llama_synthetic_default();
-        synthetic.seed = options.seed;
-        return llama_synthetic_write(&synthetic, options.synthetic) == NIB_OK ? EXIT_DONE
-                                                                              : fail(EXIT_FAILED);
-    }
+    if (options.write_synthetic)
+        return write_synthetic(options.write_synthetic) == NIB_OK ? EXIT_DONE : fail(EXIT_FAILED);
     set_threads(options.threads);
     llama_model *model;
-    if (llama_model_open(options.model, &options.engine, &model) != NIB_OK)
+    nib_status status = options.synthetic
+                            ? open_synthetic(&options, &model)
+                            : llama_model_open(options.model, &options.engine, &model);
+    if (status != NIB_OK)
         return fail(EXIT_FAILED);
     int code = with_model(model, &options);
     llama_model_close(model);

@@ -122,7 +122,7 @@ static nib_status load(llama_model *model, const char *path, const llama_engine_
     struct stat info;
     nib_status status = nib_file_open(path, &model->file);
     if (status != NIB_OK)
-        return llama_fail_nib(status, "%s", path);
+        return llama_fail_nib(status, "the model");
     if (strcmp(nib_file_format(model->file), "gguf"))
         return llama_fail(NIB_UNSUPPORTED, "%s is a %s file; a model is a GGUF file", path,
                           nib_file_format(model->file));

@@ -15,13 +15,14 @@
 const char llama_usage[] =
     "usage: nib-llama -m MODEL.gguf -p PROMPT [option...]\n"
     "       nib-llama -m MODEL.gguf --teacher FILE [--bound X]\n"
-    "       nib-llama --synthetic FILE\n"
+    "       nib-llama --synthetic -p PROMPT [option...]\n"
+    "       nib-llama --write-synthetic FILE\n"
     "\n"
     "Writes text with a Llama model whose linear layers all run in nibblas.\n"
     "\n"
     "  -m, --model FILE      GGUF file: llama architecture, byte-level BPE\n"
     "  -p, --prompt TEXT     what to answer or to continue; '-' reads standard input\n"
-    "  -n, --tokens N        tokens to write at most (128)\n"
+    "  -n, --max-tokens N    tokens to write at most (128)\n"
     "      --chat            wrap the prompt in the model's chat template, or fail\n"
     "      --no-chat         continue the prompt as it is (by default, chat is used\n"
     "                        if the model's template is understood)\n"
@@ -43,7 +44,9 @@ const char llama_usage[] =
     "      --teacher FILE    compare logits with a reference, teacher-forced\n"
     "      --bound X         largest difference of a logit that --teacher accepts\n"
     "                        (0.1)\n"
-    "      --synthetic FILE  write a small model with random weights and stop\n"
+    "      --synthetic       instead of -m: a small model with random weights made\n"
+    "                        on the spot; its text means nothing\n"
+    "      --write-synthetic FILE  write that model as a GGUF file and stop\n"
     "  -h, --help            print this\n"
     "      --version         print the version of nibblas\n"
     "\n"
@@ -53,13 +56,13 @@ const char llama_usage[] =
 enum {
     OPT_CHAT = 256, OPT_NO_CHAT, OPT_SYSTEM, OPT_TEMP, OPT_TOP_P, OPT_SEED, OPT_IGNORE_END,
     OPT_DEVICE, OPT_THREADS, OPT_ACT, OPT_KV, OPT_BATCH, OPT_JSON, OPT_LOGITS_DUMP, OPT_TEACHER,
-    OPT_BOUND, OPT_SYNTHETIC, OPT_VERSION
+    OPT_BOUND, OPT_SYNTHETIC, OPT_WRITE_SYNTHETIC, OPT_VERSION
 };
 
 static const struct option long_options[] = {
     {"model",       required_argument, NULL, 'm'},
     {"prompt",      required_argument, NULL, 'p'},
-    {"tokens",      required_argument, NULL, 'n'},
+    {"max-tokens",  required_argument, NULL, 'n'},
     {"chat",        no_argument,       NULL, OPT_CHAT},
     {"no-chat",     no_argument,       NULL, OPT_NO_CHAT},
     {"system",      required_argument, NULL, OPT_SYSTEM},
@@ -77,7 +80,8 @@ static const struct option long_options[] = {
     {"logits-dump", required_argument, NULL, OPT_LOGITS_DUMP},
     {"teacher",     required_argument, NULL, OPT_TEACHER},
     {"bound",       required_argument, NULL, OPT_BOUND},
-    {"synthetic",   required_argument, NULL, OPT_SYNTHETIC},
+    {"synthetic",   no_argument,       NULL, OPT_SYNTHETIC},
+    {"write-synthetic", required_argument, NULL, OPT_WRITE_SYNTHETIC},
     {"help",        no_argument,       NULL, 'h'},
     {"version",     no_argument,       NULL, OPT_VERSION},
     {NULL, 0, NULL, 0},
@@ -196,7 +200,10 @@ static nib_status parse_option(int option, char *text, llama_options *o)
         o->teacher = text;
         return NIB_OK;
     case OPT_SYNTHETIC:
-        o->synthetic = text;
+        o->synthetic = true;
+        return NIB_OK;
+    case OPT_WRITE_SYNTHETIC:
+        o->write_synthetic = text;
         return NIB_OK;
     }
     return parse_value(option, text, o);
@@ -206,10 +213,11 @@ static nib_status check(const llama_options *o, int argc, char **argv)
 {
     if (optind < argc)
         return llama_fail(NIB_INVALID, "'%s' is no option; the prompt goes after -p", argv[optind]);
-    if (o->synthetic)
+    if (o->write_synthetic)
         return NIB_OK;
-    if (!o->model)
-        return llama_fail(NIB_INVALID, "no model; name a GGUF file with -m");
+    if (!o->model == !o->synthetic)
+        return llama_fail(NIB_INVALID, "%s; name a GGUF file with -m, or give --synthetic",
+                          o->model ? "two models" : "no model");
     if (!o->prompt && !o->teacher)
         return llama_fail(NIB_INVALID, "no prompt; give one with -p");
     if (!(o->temperature >= 0 && o->temperature <= 100))

@@ -17,16 +17,16 @@ typedef enum llama_chat_mode {
 
 typedef struct llama_options {
     const char *model, *prompt, *system;
-    const char *teacher;     /* reference logits to compare with, NULL: write text */
-    const char *logits_dump; /* file for the logits of each step, NULL: none */
-    const char *synthetic;   /* file to write a synthetic model to, NULL: none */
+    const char *teacher;         /* reference logits to compare with, NULL: write text */
+    const char *logits_dump;     /* file for the logits of each step, NULL: none */
+    const char *write_synthetic; /* file to write a synthetic model to, NULL: none */
     llama_engine_options engine;
     llama_chat_mode chat;
     nib_type cache_type;
     int64_t tokens, batch, threads;
     double temperature, top_p, bound;
     uint64_t seed;
-    bool ignore_end, json, quiet;
+    bool synthetic, ignore_end, json, quiet;
 } llama_options;
 
 /* What a run did and how long it took. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A GGUF file from nothing: metadata, a vocabulary of bytes and a few words with the merges that
- * make them, and random tensors. Rows of the output that belong to words are larger than those of
- * bytes, so that the text consists mostly of words.
+ * make them, and random tensors. Rows of the output that belong to whole words are larger than the
+ * others, so that the text consists mostly of words.
  */
 #include "synthetic.h"
 
@@ -33,7 +33,8 @@ typedef struct draft {
     llama_bytes bytes;
     char texts[MAX_TOKENS][MAX_TEXT];
     char merges[MAX_TOKENS][MAX_TEXT + 2];
-    int64_t token_count, merge_count, first_word;
+    bool is_word[MAX_TOKENS]; /* a whole word, not a byte or the beginning of a word */
+    int64_t token_count, merge_count;
     tensor *tensors;
     int64_t tensor_count;
     uint64_t state;
@@ -59,13 +60,15 @@ static float noise(uint64_t *state)
     return (float)((z ^ z >> 31) >> 40) * 0x1p-23f - 1;
 }
 
-static void add_token(draft *d, const char *text)
+/* The token of a text, added if it is new. */
+static int64_t add_token(draft *d, const char *text)
 {
-    for (int64_t i = 0; i < d->token_count; i++)
-        if (!strcmp(d->texts[i], text))
-            return;
-    if (d->token_count < MAX_TOKENS)
+    int64_t id = 0;
+    while (id < d->token_count && strcmp(d->texts[id], text))
+        id++;
+    if (id == d->token_count && d->token_count < MAX_TOKENS)
         snprintf(d->texts[d->token_count++], MAX_TEXT, "%s", text);
+    return id;
 }
 
 /* A word becomes a chain of merges: its first two characters, then one more each time. The first
@@ -79,7 +82,8 @@ static void add_word(draft *d, const char *word)
         snprintf(merge, sizeof merge, "%.*s %c", (int)length, whole, whole[length]);
         snprintf(text, sizeof text, "%.*s", (int)length + 1, whole);
         int64_t before = d->token_count;
-        add_token(d, text);
+        int64_t id = add_token(d, text);
+        d->is_word[id] = d->is_word[id] || !whole[length + 1];
         if (d->token_count > before)
             memcpy(d->merges[d->merge_count++], merge, sizeof merge);
     }
@@ -100,7 +104,6 @@ static void make_vocabulary(draft *d)
         llama_utf8_encode_short(printable ? c : next++, text);
         add_token(d, text);
     }
-    d->first_word = d->token_count;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         add_word(d, words[i]);
 }
@@ -245,7 +248,7 @@ static nib_status write_tensor_data(draft *d, const tensor *t)
         return llama_fail(NIB_NO_MEMORY, "no memory for a synthetic model");
     float scale = t->k ? sqrtf(3.0f / (float)width) : 0.1f;
     for (int64_t r = 0; r < rows; r++) {
-        float size = output && r < d->first_word ? 0.3f * scale : output ? 3 * scale : scale;
+        float size = !output ? scale : d->is_word[r] ? 3 * scale : 0.3f * scale;
         for (int64_t i = 0; i < width; i++)
             row[i] = (t->k ? 0 : 1) + size * noise(&d->state);
         llama_blocks_write(&d->bytes, t->type, row, width);

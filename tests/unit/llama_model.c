@@ -7,6 +7,7 @@
 #include "llama/error.h"
 #include "llama/graph.h"
 #include "llama/synthetic.h"
+#include "support/random.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -461,6 +462,48 @@ Test(llama_model, refuses_files_that_are_no_models)
     cr_expect_neq(llama_model_open(path, &options, &model), NIB_OK);
     cr_expect_gt(strlen(llama_message()), 20);
     cr_expect_null(model);
+}
+
+/* Bytes of the metadata and the tensor table change at random: the model opens or is refused with a
+ * sentence; if it opens it can be run. */
+Test(llama_model, survives_random_damage)
+{
+    llama_synthetic synthetic = small();
+    llama_engine_options options = {.device = "cpu", .act_type = NIB_F32};
+    test_random random = {test_seed(20240517)};
+    size_t bytes;
+    cr_assert_eq(llama_synthetic_write(&synthetic, path), NIB_OK);
+    char *data = read_all(&bytes);
+    const char *table_end = memmem(data, bytes, "output.weight", 13);
+    cr_assert_not_null(table_end);
+    int opened = 0, refused = 0;
+    for (int i = 0; i < 300; i++) {
+        llama_model *model = NULL;
+        int64_t place = test_random_below(&random, i % 2 ? 900 : table_end + 40 - data);
+        char before = data[place];
+        data[place] = (char)test_random_next(&random);
+        FILE *file = fopen(path, "wb");
+        fwrite(data, 1, bytes, file);
+        fclose(file);
+        data[place] = before;
+        if (llama_model_open(path, &options, &model) != NIB_OK) {
+            cr_expect_gt(strlen(llama_message()), 10);
+            refused++;
+            continue;
+        }
+        llama_session_options small_session = {.context = 1, .cache_type = NIB_F16};
+        llama_session *session;
+        int32_t token = 5;
+        if (llama_session_create(model, &small_session, &session) == NIB_OK) {
+            cr_expect_eq(llama_session_eval(session, &token, 1), NIB_OK, "%s", llama_message());
+            llama_session_destroy(session);
+        }
+        llama_model_close(model);
+        opened++;
+    }
+    cr_expect_gt(opened, 20);
+    cr_expect_gt(refused, 20);
+    free(data);
 }
 
 Test(llama_model, synthetic_files_are_the_same_from_the_same_seed)

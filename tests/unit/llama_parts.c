@@ -238,6 +238,7 @@ Test(llama_options, refuses_with_a_sentence)
                 {"--batch", "257", "1..256"},
                 {"--bogus", "1", "--bogus is no option"},
                 {"more", "words", "goes after -p"},
+                {"--synthetic", "--json", "two models"},
                 {"--seed", NULL, "--seed needs a value"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char *argv[] = {"nib-llama",

@@ -57,7 +57,10 @@ nib_status nib_fail_within(nib_status status, const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     size_t used = strlen(text);
-    snprintf(text + used, sizeof(text) - used, ": %s", message);
+    /* What does not fit is cut, as everywhere in messages. */
+    int room = (int)(sizeof(text) - used) - 3;
+    if (room > 0)
+        snprintf(text + used, sizeof(text) - used, ": %.*s", room, message);
     memcpy(message, text, sizeof(text));
     return status;
 }

@@ -12,7 +12,7 @@ static nib_status size_of(const void *caller, size_t least, const char *name, si
         return nib_fail(NIB_INVALID, "%s is NULL", name);
     uint32_t size;
     memcpy(&size, caller, sizeof(size));
-    if (size < least)
+    if (size < least || size < sizeof(size))
         return nib_fail(NIB_INVALID, "%s.size is %u, expected at least %zu: set it to sizeof(%s)",
                         name, size, least, name);
     *out = size;
@@ -49,8 +49,8 @@ nib_status nib_struct_write(void *to, const void *from, size_t bytes, size_t lea
     if (status)
         return status;
     size_t common = size < bytes ? size : bytes;
-    memcpy((unsigned char *)to + sizeof(uint32_t), (const unsigned char *)from + sizeof(uint32_t),
-           common - sizeof(uint32_t));
+    for (size_t i = sizeof(uint32_t); i < common; i++)
+        ((unsigned char *)to)[i] = ((const unsigned char *)from)[i];
     if (size > bytes)
         memset((unsigned char *)to + bytes, 0, size - bytes);
     return NIB_OK;

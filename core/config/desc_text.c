@@ -196,10 +196,24 @@ static nib_gemm_desc defaults(void)
     };
 }
 
+/* Known keys have at most three letters, and there are fewer than this. */
+enum { MAX_KEYS = 16 };
+
+/* Whether a known key was there before; notes it. */
+static bool repeated(char keys[MAX_KEYS][4], int *count, const char *key)
+{
+    for (int i = 0; i < *count; i++)
+        if (!strcmp(keys[i], key))
+            return true;
+    strcpy(keys[(*count)++], key);
+    return false;
+}
+
 static nib_status parse_line(const char *line, bool gemm, nib_gemm_desc *out)
 {
     nib_gemm_desc desc = defaults();
-    uint64_t seen = 0;
+    char keys[MAX_KEYS][4];
+    int count = 0;
     if (!line)
         return nib_fail(NIB_INVALID, "the description line is NULL");
     for (const char *cursor = line;;) {
@@ -217,16 +231,8 @@ static nib_status parse_line(const char *line, bool gemm, nib_gemm_desc *out)
         if (!taken)
             return nib_fail(NIB_INVALID, "column %d: unknown key '%s'; known are n k w g s z wf%s",
                             field.column, field.key, gemm ? " a acc o as b e f" : "");
-        /* Keys have one to three letters; the sum tells them apart well enough to notice a repeat.
-         */
-        uint64_t bit = 0;
-        for (const char *c = field.key; *c; c++)
-            bit = bit * 31 + (unsigned char)*c;
-        bit = 1ull << bit % 61;
-        if (seen & bit)
-            return nib_fail(NIB_INVALID, "column %d: key '%s' stands twice", field.column,
-                            field.key);
-        seen |= bit;
+        if (repeated(keys, &count, field.key))
+            return nib_fail(NIB_INVALID, "column %d: key '%s' stands twice", field.column, field.key);
     }
     *out = desc;
     return NIB_OK;

@@ -118,8 +118,8 @@ nib_status nib_device_describe(nib_context *ctx, uint32_t index, nib_device_info
 {
     if (!ctx)
         return nib_fail(NIB_INVALID, "nib_device_describe needs a context");
-    const nib_backend *backend;
-    uint32_t local;
+    const nib_backend *backend = NULL;
+    uint32_t local = 0;
     nib_device dev;
     nib_status status = nib_device_at(index, &backend, &local);
     if (!status)
@@ -137,8 +137,8 @@ nib_status nib_device_open(nib_context *ctx, const char *selector, nib_device **
         return nib_fail(NIB_INVALID, "nib_device_open needs a context and a place for the device");
     if (!selector || !strcmp(selector, "auto"))
         selector = nib_env("NIB_DEVICE");
-    const nib_backend *backend;
-    uint32_t local;
+    const nib_backend *backend = NULL;
+    uint32_t local = 0;
     nib_status status;
     if (selector && strcmp(selector, "auto")) {
         status = select_device(selector, &backend, &local);

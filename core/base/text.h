@@ -25,7 +25,7 @@ void nib_text_end(const nib_text *text, size_t *needed);
 /* One "key=value" of a line. Keys and values are runs of anything but blanks and '='. */
 typedef struct nib_field {
     char key[32];
-    char value[96];
+    char value[160];
     int column; /* of the key, from 1, for messages */
 } nib_field;
 

@@ -166,6 +166,8 @@ static uint32_t encode_float(const nib_dtype *row, double x)
     double magnitude = fabs(x);
     if (isinf(x))
         return sign | (row->specials == NIB_IEEE ? infinity : largest);
+    if (magnitude == 0)
+        return sign;
     int exponent = 0;
     frexp(magnitude, &exponent); /* magnitude in [2^(exponent-1), 2^exponent) */
     int least = 1 - row->bias;

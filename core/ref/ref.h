@@ -28,8 +28,11 @@ typedef struct nib_ref_problem {
 double nib_ref_weight(const nib_ref_problem *problem, int64_t n, int64_t k);
 
 /* out[m, cols] before the cast to out_type, row stride cols = n, or n / 2 when gated. `bound` (may
- * be NULL), of the same shape, receives the error each element may have after the cast, in absolute
- * terms; docs/numerics.md derives it. Infinite and NaN results have bound 0 and must match in kind.
+ * be NULL), of the same shape, receives how far a kernel may be from that before its own cast, in
+ * absolute terms; docs/numerics.md derives it. Three values say more than a number:
+ *   expected NaN, bound 0         only NaN will do
+ *   expected NaN, bound INFINITY  an infinite operand: any non-finite result, or 0 after an
+ * epilogue finite, bound INFINITY        the accumulator may overflow: not checked
  */
 nib_status nib_ref_gemm(const nib_ref_problem *problem, double *out, double *bound);
 
@@ -37,9 +40,9 @@ nib_status nib_ref_gemm(const nib_ref_problem *problem, double *out, double *bou
 nib_status nib_ref_gemm_rows(const nib_ref_problem *problem, int64_t m0, int64_t m1, double *out,
                              double *bound);
 
-/* Checks a result (in out_type, row stride ldo) against the oracle's: every element within its
- * bound and the whole matrix within the norm bound. NIB_INTERNAL with the worst element in the
- * message. */
+/* Checks a result (in out_type, row stride ldo) against the oracle's: every element between the
+ * casts of expected - bound and expected + bound, and the whole matrix within the norm bound.
+ * NIB_INTERNAL with the first wrong element in the message. */
 nib_status nib_ref_compare(const nib_gemm_desc *desc, int64_t m, const double *expected,
                            const double *bound, const void *out, int64_t ldo);
 

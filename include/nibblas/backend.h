@@ -76,7 +76,7 @@ typedef struct nib_variant {
                               * same number here run: 0 is none */
 } nib_variant;
 
-/* The layout a device wants for a weight description: three layout texts (docs/formats.md). They
+/* The layout a device wants for a weight description: three layout texts (docs/layouts.md). They
  * depend on the ISA and the weight description alone. `codes` may have several planes. Strings live
  * as long as the device. */
 typedef struct nib_backend_layout {

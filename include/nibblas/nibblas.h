@@ -21,7 +21,8 @@
  *  - Only nib_gemm_run() promises neither to allocate, compile, block nor read the environment.
  *  - Destroying NULL is harmless.
  *
- * docs/numerics.md states the formulas and error bounds, docs/formats.md the files and layouts.
+ * docs/numerics.md states the formulas and error bounds, docs/formats.md the files,
+ * docs/layouts.md the layouts.
  */
 #ifndef NIBBLAS_H
 #define NIBBLAS_H
@@ -416,7 +417,7 @@ NIB_API nib_status nib_weights_load(nib_gemm *gemm, const char *path, nib_weight
 /* A layout maps the codes of a matrix [n, k] to bits in memory. `layout` is the name of a row,
  * which `bits` (of an element, 1..32) makes concrete, or a layout text, which says its bits itself
  * (`bits` then is 0 or the same). Planes of a layout with several follow each other at 64-byte
- * boundaries. docs/formats.md has the grammar and a picture of each row. */
+ * boundaries. docs/layouts.md has the grammar and a picture of each row. */
 
 /* Name and one-line summary of a row by index, for listing; NIB_MISSING past the last. */
 NIB_API nib_status nib_layout_row(uint32_t index, const char **name, const char **summary);

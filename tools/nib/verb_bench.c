@@ -31,8 +31,8 @@ typedef struct bench_state {
     double file_bytes, read_bytes;
 } bench_state;
 
-static const char *const heads[] = {">m",    "product", ">median us", ">min us",  ">p90 us",
-                                    ">runs", ">GB/s",   ">roof %",    ">GFLOP/s", "check"};
+static const char *const heads[] = {">m",    ">median us", ">min us",  ">p90 us", ">runs",
+                                    ">GB/s", ">roof %",    ">GFLOP/s", "check",   "product"};
 #define HEADS ((int)(sizeof(heads) / sizeof(heads[0])))
 
 static nib_status print_desc(void *user, char *text, size_t capacity, size_t *needed)
@@ -65,7 +65,6 @@ static void report(bench_state *s, const tool_runner *r, const tool_product *p, 
         return;
     }
     tool_table_add(&s->table, "%" PRId64, m);
-    tool_table_add(&s->table, "%s", line);
     tool_table_add(&s->table, "%.1f", t->median_us);
     tool_table_add(&s->table, "%.1f", t->min_us);
     tool_table_add(&s->table, "%.1f", t->high_us);
@@ -74,6 +73,7 @@ static void report(bench_state *s, const tool_runner *r, const tool_product *p, 
     tool_table_add(&s->table, "%.1f", roof);
     tool_table_add(&s->table, "%.1f", flop / t->median_us * 1e-3);
     tool_table_add(&s->table, "%s", verdict);
+    tool_table_add(&s->table, "%s", line);
 }
 
 static tool_exit bench_rows(bench_state *s, tool_runner *r, const tool_product *p, int64_t m,

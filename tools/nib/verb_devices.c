@@ -184,8 +184,8 @@ const tool_verb tool_verb_devices = {
     .name = "devices",
     .summary = "what this machine has, in the order 'auto' prefers",
     .usage = "[--types] [--json | --markdown] [--verbose]",
-    .details = "The first column is what --device and NIB_DEVICE take. Bandwidth is the device's\n"
-               "read roof, against which 'nib bench' compares.\n",
+    .details = "The first column is what --device and NIB_DEVICE take. Bandwidth is the read\n"
+               "roof of the device, against which 'nib bench' compares.\n",
     .examples = "  nib devices\n  nib devices --types --markdown\n",
     .run = run,
 };

@@ -311,10 +311,10 @@ const tool_verb tool_verb_quantize = {
     .name = "quantize",
     .summary = "safetensors, GGUF or npy in, .nib out, with an error report",
     .usage = "IN OUT.nib [options]",
-    .details =
-        "2-D float tensors are quantised, tensors that are quantised already go over bit\n"
-        "for bit, the rest is copied. MXFP4 is --type e2m1 --scale e8m0 --group 32, NVFP4 is\n"
-        "--type e2m1 --scale e4m3 --group 16. Nothing stands at OUT before all is done.\n",
+    .details = "2-D float tensors are quantised, tensors that are quantised already go over\n"
+               "bit for bit, the rest is copied. Nothing stands at OUT before all is done.\n"
+               "MXFP4 is --type e2m1 --scale e8m0 --group 32, NVFP4 is --type e2m1\n"
+               "--scale e4m3 --group 16.\n",
     .examples = "  nib quantize model.safetensors model.nib --type u4 --group 64 \\\n"
                 "      --zero float --method hqq --exclude '*embed*' --exclude lm_head.weight\n"
                 "  nib quantize w.npy w.nib --type nf4 --group 64 --json\n",

@@ -51,7 +51,7 @@ check() {
         pass
     else
         fail "$name"
-        printf '%s\n' "$output" | head -60 | sed 's/^/          /'
+        printf '%s\n' "$output" | head -20 | sed 's/^/          /'
     fi
 }
 

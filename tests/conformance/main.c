@@ -19,7 +19,7 @@ typedef struct session {
     const char *device, *filter, *file;
     const char *seed; /* replaces the seed of each line */
     bool verbose, list;
-    int line; /* of the file */
+    int line;              /* of the file */
     int64_t stride, lines; /* only every stride-th line runs */
     int64_t passed, failed, skipped, runs;
 } session;

@@ -132,9 +132,11 @@ nib_status nib_stored_check(const nib_stored_weights *w)
 
 enum { CHUNK_BYTES = 1 << 20 };
 
-/* Some rows of weights in the simplest form: one code a byte, scales and zeros as arrays. */
+/* Some rows of weights in the simplest form: one code a byte, scales and zeros as f32. */
 typedef struct logical_rows {
-    unsigned char *codes, *scales, *zeros;
+    unsigned char *codes;
+    float *scales, *zeros;
+    unsigned char *raw; /* scales or zeros before they are decoded */
     float table[256];
     int64_t groups, group;
 } logical_rows;
@@ -155,22 +157,60 @@ static nib_status copy_rows(const char *text, const void *from, const char *to, 
     return status ? status : nib_matrix_copy(&whole, n0, 0, &part, NULL);
 }
 
+static void decode_values(nib_type type, const unsigned char *raw, int64_t count, float *to)
+{
+    switch (type) {
+    case NIB_F16:
+        nib_element_f16(raw, count, to);
+        break;
+    case NIB_BF16:
+        nib_element_bf16(raw, count, to);
+        break;
+    case NIB_E4M3:
+        nib_element_e4m3(raw, count, to);
+        break;
+    case NIB_E8M0:
+        nib_element_e8m0(raw, count, to);
+        break;
+    case NIB_F32:
+        nib_element_f32(raw, count, to);
+        break;
+    default: /* the codes of NIB_ZERO_CODE */
+        nib_element_u8(raw, count, to);
+        break;
+    }
+}
+
+static nib_status fetch_scales(const nib_stored_weights *w, int64_t n0, int64_t n,
+                               logical_rows *rows)
+{
+    const nib_weight_desc *d = &w->desc;
+    int64_t all = nib_desc_scale_rows(d), first = all == 1 ? 0 : n0, count = all == 1 ? 1 : n;
+    nib_type zero_type = d->zero == NIB_ZERO_CODE ? d->type : d->zero_type;
+    nib_status status = NIB_OK;
+    if (d->scale_type) {
+        status =
+            copy_rows(w->scale_layout, w->section[NIB_SECTION_SCALES], "plain",
+                      nib_type_bits(d->scale_type), all, rows->groups, first, count, rows->raw);
+        if (!status)
+            decode_values(d->scale_type, rows->raw, count * rows->groups, rows->scales);
+    }
+    if (d->zero && !status) {
+        status = copy_rows(w->zero_layout, w->section[NIB_SECTION_ZEROS],
+                           d->zero == NIB_ZERO_CODE ? "bytes" : "plain", nib_desc_zero_bits(d), all,
+                           rows->groups, first, count, rows->raw);
+        if (!status)
+            decode_values(zero_type, rows->raw, count * rows->groups, rows->zeros);
+    }
+    return status;
+}
+
 static nib_status fetch_rows(const nib_stored_weights *w, int64_t n0, int64_t n, logical_rows *rows)
 {
     const nib_weight_desc *d = &w->desc;
-    int64_t scale_rows = nib_desc_scale_rows(d);
-    bool shared = scale_rows == 1;
     nib_status status = copy_rows(w->layout, w->section[NIB_SECTION_CODES0], "bytes",
                                   nib_type_bits(d->type), d->n, d->k, n0, n, rows->codes);
-    if (!status && d->scale_type)
-        status = copy_rows(w->scale_layout, w->section[NIB_SECTION_SCALES], "plain",
-                           nib_type_bits(d->scale_type), scale_rows, rows->groups, shared ? 0 : n0,
-                           shared ? 1 : n, rows->scales);
-    if (!status && d->zero)
-        status = copy_rows(w->zero_layout, w->section[NIB_SECTION_ZEROS],
-                           d->zero == NIB_ZERO_CODE ? "bytes" : "plain", nib_desc_zero_bits(d),
-                           scale_rows, rows->groups, shared ? 0 : n0, shared ? 1 : n, rows->zeros);
-    return status;
+    return status ? status : fetch_scales(w, n0, n, rows);
 }
 
 /* w = ((code - before) * scale - after) * alpha: one form for all zero modes. */
@@ -180,15 +220,11 @@ typedef struct group_values {
 
 static group_values values_of(const nib_weight_desc *d, const logical_rows *rows, int64_t index)
 {
-    group_values v = {.scale = 1};
-    if (d->scale_type)
-        v.scale = nib_dtype_load(d->scale_type, rows->scales, index);
-    if (d->zero == NIB_ZERO_CODE)
+    group_values v = {.scale = d->scale_type ? rows->scales[index] : 1};
+    if (d->zero == NIB_ZERO_RESCALE)
+        v.after = rows->zeros[index];
+    else if (d->zero)
         v.before = rows->zeros[index];
-    else if (d->zero == NIB_ZERO_FLOAT)
-        v.before = nib_dtype_load(d->zero_type, rows->zeros, index);
-    else if (d->zero == NIB_ZERO_RESCALE)
-        v.after = nib_dtype_load(d->zero_type, rows->zeros, index);
     return v;
 }
 
@@ -226,16 +262,16 @@ static void fill_table(const nib_stored_weights *w, logical_rows *rows)
         memcpy(rows->table, table, entries * sizeof(float));
 }
 
-/* Memory for codes, then scales, then zeros of `n` rows; 4 bytes a value suffice for both. */
+/* Memory for scales, zeros and raw values (at most 4 bytes each), then codes, of `n` rows. */
 static nib_status alloc_rows(const nib_weight_desc *d, int64_t n, logical_rows *rows)
 {
-    size_t values = (size_t)(n * rows->groups) * sizeof(float);
-    size_t codes = ((size_t)(n * d->k) + 15) & ~(size_t)15;
-    rows->codes = malloc(codes + 2 * values);
-    if (!rows->codes)
+    size_t values = (size_t)(n * rows->groups);
+    rows->scales = malloc(3 * values * sizeof(float) + (size_t)(n * d->k));
+    if (!rows->scales)
         return nib_fail(NIB_NO_MEMORY, "no memory to decode %" PRId64 " rows of %" PRId64, n, d->k);
-    rows->scales = rows->codes + codes;
     rows->zeros = rows->scales + values;
+    rows->raw = (unsigned char *)(rows->zeros + values);
+    rows->codes = rows->raw + values * sizeof(float);
     return NIB_OK;
 }
 
@@ -254,6 +290,6 @@ nib_status nib_stored_read_f32(const nib_stored_weights *w, int64_t r0, int64_t 
                        d->group == NIB_GROUP_TENSOR ? 0 : i * rows.groups,
                        out + (n - r0 + i) * d->k);
     }
-    free(rows.codes);
+    free(rows.scales);
     return status;
 }

@@ -106,7 +106,8 @@ static size_t word_bytes(const block *b, const nib_side *to, int32_t p, size_t w
     int32_t inner = nk ? b->k_bits - plane->k_bits : b->n_bits - plane->n_bits;
     size_t fast = tile & (((size_t)1 << inner) - 1), slow = tile >> inner;
     return slow * (nk ? place->stride_n : place->stride_k) +
-           fast * (nk ? place->stride_k : place->stride_n) + byte % place->tile_bytes;
+           fast * (nk ? place->stride_k : place->stride_n) +
+           nib_place_byte(place, byte % place->tile_bytes);
 }
 
 /* Enters where the bits of one element come from, for target plane p and source plane q. */
@@ -117,13 +118,14 @@ static void draw_element(block *b, const nib_side *from, int32_t q, const nib_si
     const nib_place *place = &from->place[q];
     size_t tile =
         (size_t)(n >> in->n_bits) * place->stride_n + (size_t)(k >> in->k_bits) * place->stride_k;
-    size_t source = tile * 8 + cell_of(from, q, n, k) * (size_t)in->cell;
+    size_t first = cell_of(from, q, n, k) * (size_t)in->cell;
     uint64_t *target = b->map + b->word_start[p] * WORD_BITS + map_bit(b, to, p, n, k);
     for (int32_t i = 0; i < out->bits; i++) {
         int32_t bit = out->shift + i - in->shift;
         if (bit < 0 || bit >= in->bits)
             continue;
-        uint64_t at = source + (uint64_t)bit;
+        size_t inside = first + (size_t)bit;
+        uint64_t at = (tile + nib_place_byte(place, inside / 8)) * 8 + inside % 8;
         target[i] = (uint64_t)q << PLANE_SHIFT | at;
         if (at / 8 + 1 > b->from_end[q])
             b->from_end[q] = at / 8 + 1;

@@ -82,6 +82,17 @@ static int64_t ones(const unsigned char *memory, size_t bytes)
     return count;
 }
 
+/* The same matrix in memory that ends where it ends, so that AddressSanitizer sees any read past
+ * it. The caller frees planes[0]. */
+static nib_matrix exact_copy(const guarded *g)
+{
+    nib_matrix copy;
+    unsigned char *memory = malloc(g->bytes);
+    memcpy(memory, g->matrix.planes[0], g->bytes);
+    cr_assert_eq(nib_matrix_at(&g->layout, memory, g->matrix.n, g->matrix.k, &copy), NIB_OK);
+    return copy;
+}
+
 /* Nothing but the codes is set: padding is zero, and gaps hold what they held. */
 static void check_padding(const guarded *source, const guarded *packed, const char *what)
 {
@@ -117,7 +128,9 @@ static void round_trip(test_random *random, const char *what, const nib_layout *
         int64_t x = test_random_below(random, n), y = test_random_below(random, k);
         cr_assert_eq(nib_matrix_get(&packed->matrix, x, y), code_at(source, x, y), "%s", what);
     }
-    cr_assert_eq(nib_matrix_copy(&packed->matrix, 0, 0, &back->matrix, NULL), NIB_OK);
+    nib_matrix exact = exact_copy(packed);
+    cr_assert_eq(nib_matrix_copy(&exact, 0, 0, &back->matrix, NULL), NIB_OK);
+    free(exact.planes[0]);
     guarded_check(back, what);
     cr_assert_eq(memcmp(back->matrix.planes[0], source->matrix.planes[0], source->bytes), 0,
                  "%s: [%ld, %ld] comes back different", what, (long)n, (long)k);
@@ -207,7 +220,9 @@ static void random_plane(test_random *random, int32_t bits, int32_t shift, char 
     random_addr(random, n_bits, k_bits, addr);
     text += sprintf(text, "%s order=%s cell=%d shift=%d", addr,
                     test_random_below(random, 2) ? "nk" : "kn", cell, shift);
-    if (test_random_below(random, 3) == 0)
+    if (tile % 4 == 0 && test_random_below(random, 4) == 0)
+        sprintf(text, " weave=words");
+    else if (test_random_below(random, 3) == 0)
         sprintf(text, " pitch=%zu offset=%d", tile + (size_t)test_random_below(random, 7),
                 (int)test_random_below(random, 9));
 }
@@ -260,8 +275,10 @@ static void check_slice(test_random *random, const nib_layout *a, const nib_layo
     guarded *source = source_of(random, a->bits, n, k);
     guarded *from = guarded_make(a, n, k), *to = guarded_make(b, rows, columns);
     cr_assert_eq(nib_matrix_copy(&source->matrix, 0, 0, &from->matrix, NULL), NIB_OK);
-    cr_assert_eq(nib_matrix_copy(&from->matrix, n0, k0, &to->matrix, changed ? &change : NULL),
-                 NIB_OK, "%s", nib_last_message());
+    nib_matrix exact = exact_copy(from);
+    cr_assert_eq(nib_matrix_copy(&exact, n0, k0, &to->matrix, changed ? &change : NULL), NIB_OK,
+                 "%s", nib_last_message());
+    free(exact.planes[0]);
     guarded_check(to, "slice");
     uint32_t mask = (uint32_t)((UINT64_C(1) << a->bits) - 1);
     for (int64_t i = 0; i < rows; i++)

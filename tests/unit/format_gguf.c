@@ -10,6 +10,7 @@
 #include "support/random.h"
 
 #include <criterion/criterion.h>
+#include <malloc.h>
 #include <math.h>
 
 enum { F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q6_K = 14, BF16 = 30 };
@@ -228,6 +229,27 @@ Test(gguf, blocks_decode_as_their_formulas_say)
     expect_formula(Q5_0, 22, 1);
     expect_formula(Q5_1, 24, 2);
     expect_formula(Q8_0, 34, 1);
+}
+
+Test(gguf, mxfp4_blocks_decode_as_their_formula_says)
+{
+    enum { K = 64 };
+    test_bytes data = random_blocks(39, 17, 0, K / 32);
+    data.data[0] = 126;
+    data.data[17] = 130;
+    test_bytes bytes = one_tensor(39, K, 1, &data);
+    nib_file *file;
+    float out[K];
+    cr_assert_eq(nib_file_open_memory(bytes.data, bytes.count, &file), NIB_OK);
+    cr_assert_eq(nib_file_read_f32(file, 0, 0, 1, out), NIB_OK);
+    for (int k = 0; k < K; k++) {
+        const unsigned char *block = data.data + k / 32 * 17;
+        uint32_t code = block[1 + k % 16] >> (k % 32 < 16 ? 0 : 4) & 15;
+        cr_expect_eq(out[k], nib_type_decode(NIB_E2M1, code) * (k < 32 ? 0.5f : 8.0f));
+    }
+    nib_file_close(file);
+    test_bytes_free(&bytes);
+    test_bytes_free(&data);
 }
 
 Test(gguf, every_half_decodes_exactly)
@@ -481,5 +503,26 @@ Test(gguf, files_open_by_path_and_say_it)
     cr_expect_eq(nib_file_open(NULL, &file), NIB_INVALID);
     nib_file_close(NULL);
     test_folder_remove(folder);
+    test_bytes_free(&bytes);
+}
+
+/* Many small things: what docs/formats.md promises of memory. */
+Test(gguf, memory_is_in_proportion_to_the_file)
+{
+    test_gguf gguf = test_gguf_begin();
+    char name[16];
+    nib_file *file;
+    for (int i = 0; i < 5000; i++) {
+        snprintf(name, sizeof(name), "%x", i);
+        test_gguf_key(&gguf, name, 0);
+        test_put_u8(&gguf.metas, 1);
+        test_gguf_tensor(&gguf, name, F32, 1, (uint64_t[]){0}, NULL, 0);
+    }
+    test_bytes bytes = test_gguf_end(&gguf);
+    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    cr_assert_eq(nib_file_open_memory(bytes.data, bytes.count, &file), NIB_OK);
+    size_t taken = mallinfo2().uordblks + mallinfo2().hblkhd - before;
+    cr_expect_leq(taken, 10 * bytes.count, "%zu bytes for a file of %zu", taken, bytes.count);
+    nib_file_close(file);
     test_bytes_free(&bytes);
 }

@@ -6,7 +6,6 @@
  * in docs/layouts.md.
  */
 #include "layout/layout.h"
-#include "layout/place.h"
 #include "support/random.h"
 
 #include <criterion/criterion.h>
@@ -34,6 +33,13 @@ static int64_t plain_kn(where w)
     return (w.k * w.N + w.n) * w.B;
 }
 
+/* Where bit `bit` of the codes of column n stands: words of a column lie N words apart. */
+static int64_t gptq_bit(where w, int64_t bit)
+{
+    return (bit / 32 * w.N + w.n) * 32 + bit % 32;
+}
+
+/* Codes of 3 bits may stand astride two words: then this is where they begin. */
 static int64_t gptq(where w)
 {
     return (w.k * w.B / 32 * w.N + w.n) * 32 + w.k * w.B % 32;
@@ -383,7 +389,12 @@ static void check(const char *row, int32_t bits, const nib_layout *layout, int64
             for (int64_t k = 0; k < K; k++) {
                 int64_t bit = place((where){.N = N, .K = K, .B = plane->bits, .n = n, .k = k});
                 cr_assert_geq(bit, 0);
-                uint32_t have = nib_bits_read(to.planes[p], (uint64_t)bit, plane->bits);
+                uint32_t have = 0;
+                for (int32_t i = 0; i < plane->bits; i++) {
+                    int64_t at =
+                        plane->woven ? gptq_bit((where){.N = N, .n = n}, 3 * k + i) : bit + i;
+                    have |= (uint32_t)(to.planes[p][at / 8] >> at % 8 & 1) << i;
+                }
                 uint32_t want = (codes[n * K + k] & mask) >> plane->shift & plane_mask;
                 cr_assert_eq(have, want, "%s, %d bits, plane %d, (%ld, %ld)", row, bits, p, (long)n,
                              (long)k);

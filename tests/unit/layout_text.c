@@ -19,6 +19,7 @@ static const struct {
     {"bits=4 tile=n1,k32 addr=k4,k0,k1,k2,k3 order=nk pitch=18 offset=2", NULL},
     {"bits=4 tile=n8,k8 addr=n0^k2,k0,k1,n0,n1^k0,n2 order=nk", NULL},
     {"bits=3 tile=n1,k8 addr=k0,k1,k2 order=nk edge=cut", NULL},
+    {"bits=3 tile=n1,k32 addr=k0,k1,k2,k3,k4 order=kn weave=words", NULL},
     {"bits=2 tile=n1,k4 addr=k0,k1 order=nk | bits=1 tile=n1,k8 addr=k2,k1,k0 order=kn shift=2",
      NULL},
     {"  order=nk\ttile=n1,k2  addr=k0 bits=4 pitch=1 offset=0 cell=4 shift=0\n",
@@ -80,7 +81,7 @@ static const struct {
     {"nonsense", 4, NIB_INVALID, "'nonsense' is neither the name of a layout row"},
     {"awq", 0, NIB_INVALID, "needs the bits of an element"},
     {"awq", 3, NIB_UNSUPPORTED, "layout row 'awq' does not exist for 3 bits, only for 4"},
-    {"gptq", 3, NIB_UNSUPPORTED, "only for 2, 4, 8"},
+    {"gptq", 5, NIB_UNSUPPORTED, "only for 2, 3, 4, 8"},
     {"plain", 33, NIB_INVALID, "elements of 1 to 32 bits, not 33"},
     {"plain", -1, NIB_INVALID, "elements of 1 to 32 bits"},
     {"bits=4 tile=n1,k2 addr=k0 order=nk", 8, NIB_INVALID, "elements of 4 bits, the caller 8"},
@@ -123,6 +124,9 @@ static const struct {
     {"bits=4 tile=n1,k2 addr=k0 order=nk shift=1", 0, NIB_INVALID, "bit 0 of the code lies in no"},
     {"bits=4 tile=n1,k2 addr=k0 order=nk edge=cut", 0, NIB_OK, NULL},
     {"bits=4 tile=n1,k2 addr=k0 order=kn edge=cut", 0, NIB_INVALID, "column 41: edge=cut needs"},
+    {"bits=4 tile=n1,k2 addr=k0 order=kn weave=words", 0, NIB_INVALID,
+     "column 42: weave=words needs tiles of whole 4-byte words"},
+    {"bits=8 tile=n1,k4 addr=k0,k1 order=kn weave=words edge=cut", 0, NIB_INVALID, "no edge=cut"},
     {"bits=4 tile=n1,k2 addr=k0 order=nk edge=pad", 0, NIB_INVALID, "column 41: expected cut"},
     {"bits=2 tile=n1,k4 addr=k0,k1 order=nk | bits=1 tile=n1,k8 addr=k0,k1,k2 order=nk", 0,
      NIB_INVALID, "column 40: plane 2 holds bits of the code that an earlier plane has"},
@@ -167,6 +171,8 @@ Test(layout_bytes, sizes_are_those_of_the_formats)
     size_t bytes;
     cr_assert_eq(nib_layout_bytes("gptq", 4, 4096, 11008, &bytes), NIB_OK);
     cr_expect_eq(bytes, (size_t)11008 * 4 / 32 * 4096 * 4);
+    cr_assert_eq(nib_layout_bytes("gptq", 3, 70, 96, &bytes), NIB_OK);
+    cr_expect_eq(bytes, (size_t)96 * 3 / 32 * 70 * 4);
     cr_assert_eq(nib_layout_bytes("marlin", 4, 128, 32, &bytes), NIB_OK);
     cr_expect_eq(bytes, (size_t)(32 / 16) * 2 * 128 * 4);
     cr_assert_eq(nib_layout_bytes("gguf-q4_0", 4, 3, 64, &bytes), NIB_OK);
@@ -239,6 +245,8 @@ static const struct {
     {"marlin", "mma16x64", 4, 0}, /* n3 and k3 change places in the nibbles */
     {"plain", "bytes", 4, 0},
     {"gguf-q8_0", "plain", 8, 2}, /* blocks of 34 bytes leave 2-byte alignment */
+    {"bits=8 tile=n1,k32 addr=k0,k1,k2,k3,k4 order=nk pitch=34", "plain", 8, 2},
+    {"bits=8 tile=n1,k32 addr=k0,k1,k2,k3,k4 order=kn weave=words", "gptq", 8, 4},
     {"dpas16", "dpas8", 4, 16},
     {"cpu16", "cpu16", 7, 16},
 };

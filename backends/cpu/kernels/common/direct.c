@@ -61,10 +61,10 @@ const char *nib_cpu_direct_refusal(const nib_cpu_shape *shape, nib_cpu_schedule 
         return "groups end inside a word of codes";
     if (schedule == NIB_CPU_DOT)
         return dot_refusal(shape);
+    if (shape->bits > 4 && desc->weight.type != NIB_I8 && desc->weight.type != NIB_U8)
+        return "its codes take a table of more than 16 entries";
     if (desc->acc_type == NIB_I32)
         return "acc_type i32 sums in integers";
-    if (desc->act_scale == NIB_ACT_SCALE_MX && !shape->e8m0)
-        return "no table of e8m0";
     if (!shape->values && shape->k % shape->unit)
         return "a lut4 table may hold infinities, which padding must not meet";
     return NULL;

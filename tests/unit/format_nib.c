@@ -527,10 +527,10 @@ NibTest(writers_refuse_what_makes_no_sense)
     expect_invalid(nib_writer_add_source(writer, "b", &w.desc, &s), "the scales are NULL");
     s = w.source;
     s.g_idx = NULL;
-    expect_invalid(nib_writer_add_source(writer, "b", &w.desc, &s), "g_idx is NULL");
+    expect_invalid(nib_writer_add_source(writer, "b", &w.desc, &s), "no g_idx");
     s = w.source;
     s.flags = NIB_SOURCE_NEGATE_ZEROS;
-    expect_invalid(nib_writer_add_source(writer, "b", &w.desc, &s), "float or rescale");
+    expect_invalid(nib_writer_add_source(writer, "b", &w.desc, &s), "is for float zeros");
     s = w.source;
     s.layout = "no such layout";
     expect_invalid(nib_writer_add_source(writer, "b", &w.desc, &s), "layout of the codes");

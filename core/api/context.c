@@ -44,6 +44,6 @@ void nib_context_destroy(nib_context *ctx)
     if (!ctx)
         return;
     if (ctx->options.log)
-        nib_log_set(NULL, NULL);
+        nib_log_unset(ctx->options.log, ctx->options.log_user);
     free(ctx);
 }

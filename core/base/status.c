@@ -73,6 +73,16 @@ void nib_log_set(nib_log_fn log, void *user)
     pthread_mutex_unlock(&log_lock);
 }
 
+void nib_log_unset(nib_log_fn log, void *user)
+{
+    pthread_mutex_lock(&log_lock);
+    if (log_hook == log && log_user == user) {
+        log_hook = NULL;
+        log_user = NULL;
+    }
+    pthread_mutex_unlock(&log_lock);
+}
+
 void nib_log(nib_log_level level, const char *format, ...)
 {
     pthread_mutex_lock(&log_lock);

@@ -27,5 +27,7 @@ nib_status nib_fail_within(nib_status status, const char *format, ...) NIB_PRINT
 /* Writes to the hook; without one the text is dropped. */
 void nib_log(nib_log_level level, const char *format, ...) NIB_PRINTF(2, 3);
 void nib_log_set(nib_log_fn log, void *user);
+/* Takes the hook away if it is still this one. */
+void nib_log_unset(nib_log_fn log, void *user);
 
 #endif

@@ -71,12 +71,17 @@ typedef struct nib_cpu_shape {
     float operand_unit;
 } nib_cpu_shape;
 
+/* Sixteen elements of an array of scales or zeros, from `index` on, as f32; code zeros come as
+ * NIB_U8. */
+typedef void (*nib_cpu_lanes_fn)(nib_type type, const void *array, int64_t index, float *to);
+
 /* One run as the schedules see it: rows m0 .. m0 + rows - 1 of a call. */
 typedef struct nib_cpu_run {
     const nib_cpu_shape *shape;
     const nib_packed *weights;
     const nib_gemm_args *args;
-    const float *values; /* the shape's, or the weights' table for lut4 */
+    const float *values;    /* the shape's, or the weights' table for lut4 */
+    nib_cpu_lanes_fn lanes; /* the ISA's; NULL: element by element */
     int64_t m0, rows;
 } nib_cpu_run;
 
@@ -169,6 +174,7 @@ typedef struct nib_cpu_isa {
     int32_t panel_rows, panel_tiles; /* of the micro-kernel */
     nib_cpu_dequant_fn (*dequant)(nib_type type);
     nib_cpu_micro_fn micro;
+    nib_cpu_lanes_fn lanes; /* NULL: there is nothing faster than element by element */
     nib_cpu_load_fn load;
     nib_cpu_store_fn store;
     nib_cpu_round_fn round;

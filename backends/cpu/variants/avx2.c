@@ -55,6 +55,7 @@ const nib_cpu_isa nib_cpu_avx2 = {
     .panel_tiles = NIB_CPU_AVX2_TILES,
     .dequant = nib_cpu_avx2_dequant,
     .micro = nib_cpu_avx2_micro,
+    .lanes = nib_cpu_avx2_lanes,
     .load = nib_cpu_avx2_load,
     .store = nib_cpu_avx2_store,
     .round = nib_cpu_avx2_round,

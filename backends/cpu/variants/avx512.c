@@ -38,14 +38,14 @@ static const char *present(void)
 /*       id                     file         bits schedule      decode_m weights/ns share peak class */
 static const nib_cpu_row rows[] = {
     ROW("any-avx512-panel",     "mainloop.c", 0, NIB_CPU_PANEL,  192,     8,    0.80, NIB_F32, 3),
-    ROW("w1-avx512-direct",     "direct.c",   1, NIB_CPU_DIRECT,   4,    30,    0.60, NIB_F32, 4),
-    ROW("w2-avx512-direct",     "direct.c",   2, NIB_CPU_DIRECT,   4,    30,    0.60, NIB_F32, 4),
-    ROW("w4-avx512-direct",     "direct.c",   4, NIB_CPU_DIRECT,   4,    30,    0.60, NIB_F32, 4),
-    ROW("w8-avx512-direct",     "direct.c",   8, NIB_CPU_DIRECT,   4,    25,    0.60, NIB_F32, 4),
-    ROW("w1-avx512-dot",        "dot.c",      1, NIB_CPU_DOT,      4,   150,    0.40, NIB_I8,  5),
-    ROW("w2-avx512-dot",        "dot.c",      2, NIB_CPU_DOT,      4,   150,    0.40, NIB_I8,  5),
-    ROW("w4-avx512-dot",        "dot.c",      4, NIB_CPU_DOT,      4,   150,    0.40, NIB_I8,  5),
-    ROW("w8-avx512-dot",        "dot.c",      8, NIB_CPU_DOT,      4,   100,    0.40, NIB_I8,  5),
+    ROW("w1-avx512-direct",     "direct.c",   1, NIB_CPU_DIRECT,   4,    54,    0.80, NIB_F32, 4),
+    ROW("w2-avx512-direct",     "direct.c",   2, NIB_CPU_DIRECT,   4,    54,    0.80, NIB_F32, 4),
+    ROW("w4-avx512-direct",     "direct.c",   4, NIB_CPU_DIRECT,   4,    54,    0.80, NIB_F32, 4),
+    ROW("w8-avx512-direct",     "direct.c",   8, NIB_CPU_DIRECT,   4,    30,    0.50, NIB_F32, 4),
+    ROW("w1-avx512-dot",        "dot.c",      1, NIB_CPU_DOT,      4,   130,    0.44, NIB_I8,  5),
+    ROW("w2-avx512-dot",        "dot.c",      2, NIB_CPU_DOT,      4,   130,    0.44, NIB_I8,  5),
+    ROW("w4-avx512-dot",        "dot.c",      4, NIB_CPU_DOT,      4,   130,    0.44, NIB_I8,  5),
+    ROW("w8-avx512-dot",        "dot.c",      8, NIB_CPU_DOT,      4,    80,    0.44, NIB_I8,  5),
 };
 /* clang-format on */
 
@@ -56,6 +56,7 @@ const nib_cpu_isa nib_cpu_avx512 = {
     .panel_tiles = NIB_CPU_AVX512_TILES,
     .dequant = nib_cpu_avx512_dequant,
     .micro = nib_cpu_avx512_micro,
+    .lanes = nib_cpu_avx512_lanes,
     .load = nib_cpu_avx512_load,
     .store = nib_cpu_avx512_store,
     .round = nib_cpu_avx512_round,

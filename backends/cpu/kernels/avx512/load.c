@@ -11,6 +11,11 @@ static __mmask16 first_lanes(int64_t count)
     return count >= NIB_CPU_LANES ? 0xffff : (__mmask16)((1u << count) - 1);
 }
 
+void nib_cpu_avx512_lanes(nib_type type, const void *array, int64_t index, float *to)
+{
+    _mm512_storeu_ps(to, lanes_load(type, array, index));
+}
+
 void nib_cpu_avx512_load(nib_type type, const void *from, int64_t count, float *to)
 {
     const unsigned char *at = from;

@@ -107,6 +107,7 @@ nib_cpu_run nib_cpu_run_make(const nib_cpu_call *call, int64_t m0, int64_t rows)
                          .weights = call->weights,
                          .args = call->args,
                          .values = shape->values ? shape->values : call->weights->table,
+                         .lanes = call->kernel->row->isa->lanes,
                          .m0 = m0,
                          .rows = rows};
 }

@@ -116,6 +116,10 @@ static void lanes(const nib_cpu_run *run, nib_type type, const void *array, int6
 {
     const nib_cpu_shape *shape = run->shape;
     int64_t first = (n_tile * shape->groups + group) * NIB_CPU_LANES;
+    if (run->lanes && !shape->per_tensor) {
+        run->lanes(type, array, first, to);
+        return;
+    }
     for (int lane = 0; lane < NIB_CPU_LANES; lane++)
         to[lane] = element(shape, type, array, shape->per_tensor ? 0 : first + lane);
 }

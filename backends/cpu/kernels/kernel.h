@@ -29,7 +29,7 @@ enum {
     NIB_CPU_TILE_BYTES = 64, /* one word a lane */
     NIB_CPU_BLOCK_K = 256,   /* k that the panel schedule decodes at a time; a multiple of 32 */
     NIB_CPU_QUANT_K = 32,    /* k per scale of dynamic i8 and of MX activations */
-    NIB_CPU_PANEL_N = 128,   /* rows of W that a thread decodes at a time: 128 KB of f32, in L2 */
+    NIB_CPU_PANEL_N = 128,   /* most rows of W in a job of the panel schedule */
     NIB_CPU_ROWS_MAX = 16    /* no micro-kernel takes more rows of act */
 };
 

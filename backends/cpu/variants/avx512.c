@@ -37,7 +37,7 @@ static const char *present(void)
 /* clang-format off */
 /*       id                     file         bits schedule      decode_m weights/ns share peak class */
 static const nib_cpu_row rows[] = {
-    ROW("any-avx512-panel",     "mainloop.c", 0, NIB_CPU_PANEL,  192,     8,    0.80, NIB_F32, 3),
+    ROW("any-avx512-panel",     "mainloop.c", 0, NIB_CPU_PANEL,  192,     7,    0.70, NIB_F32, 3),
     ROW("w1-avx512-direct",     "direct.c",   1, NIB_CPU_DIRECT,   4,    54,    0.80, NIB_F32, 4),
     ROW("w2-avx512-direct",     "direct.c",   2, NIB_CPU_DIRECT,   4,    54,    0.80, NIB_F32, 4),
     ROW("w4-avx512-direct",     "direct.c",   4, NIB_CPU_DIRECT,   4,    54,    0.80, NIB_F32, 4),

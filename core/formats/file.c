@@ -13,6 +13,7 @@
 
 /* The first whose magic fits opens the file. */
 static const nib_format *const formats[] = {
+    &nib_format_nib,
     &nib_format_gguf,
     &nib_format_npy,
     &nib_format_safetensors,

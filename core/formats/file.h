@@ -18,7 +18,7 @@
 typedef struct nib_entry {
     const char *name;
     const nib_element *element; /* NULL: weights of a .nib file, which `extra` describes */
-    const void *extra;          /* the format's own */
+    void *extra;                /* the format's own */
     int32_t rank;
     int64_t shape[NIB_TENSOR_RANK];
     const unsigned char *data;

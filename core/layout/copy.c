@@ -63,7 +63,8 @@ static uint32_t load_code(const nib_side *side, int64_t n, int64_t k)
         const unsigned char *tile =
             side->matrix->planes[p] +
             nib_place_tile(&side->place[p], n >> plane->n_bits, k >> plane->k_bits);
-        code |= nib_bits_read(tile, (uint64_t)cell * (uint64_t)plane->cell, plane->bits)
+        code |= nib_bits_read(&side->place[p], tile, (uint64_t)cell * (uint64_t)plane->cell,
+                              plane->bits)
                 << plane->shift;
     }
     return code;
@@ -76,6 +77,15 @@ typedef struct copy_job {
     uint32_t mask; /* of a code's bits */
 } copy_job;
 
+static void clear_tile(const nib_place *place, unsigned char *tile, int64_t tile_k)
+{
+    size_t bytes = nib_place_bytes_at(place, tile_k);
+    if (!place->piece)
+        memset(tile, 0, bytes);
+    for (size_t at = 0; place->piece && at < bytes; at += 4)
+        memset(tile + nib_place_byte(place, at), 0, 4);
+}
+
 /* One tile of target plane p, wherever it lies. */
 static void copy_tile(const copy_job *job, int32_t p, int64_t tile_n, int64_t tile_k)
 {
@@ -85,7 +95,7 @@ static void copy_tile(const copy_job *job, int32_t p, int64_t tile_n, int64_t ti
     int64_t n = tile_n << plane->n_bits, k = tile_k << plane->k_bits;
     int64_t n_end = n + (INT64_C(1) << plane->n_bits), k_end = k + (INT64_C(1) << plane->k_bits);
     uint32_t mask = (uint32_t)((UINT64_C(1) << plane->bits) - 1);
-    memset(tile, 0, nib_place_bytes_at(&job->to.place[p], tile_k));
+    clear_tile(&job->to.place[p], tile, tile_k);
     if (n_end > to->n)
         n_end = to->n;
     if (k_end > to->k)
@@ -95,7 +105,7 @@ static void copy_tile(const copy_job *job, int32_t p, int64_t tile_n, int64_t ti
             uint32_t code = load_code(&job->from, job->n0 + i, job->k0 + j);
             code = ((code + job->change.add) & job->mask) ^ job->change.flip;
             uint64_t cell = job->to.of_n[p][i - n] ^ job->to.of_k[p][j - k];
-            nib_bits_or(tile, cell * (uint64_t)plane->cell, plane->bits,
+            nib_bits_or(&job->to.place[p], tile, cell * (uint64_t)plane->cell, plane->bits,
                         code >> plane->shift & mask);
         }
 }

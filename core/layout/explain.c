@@ -85,6 +85,9 @@ static void explain_plane(const nib_layout *layout, int32_t p, nib_text *text)
     nib_text_add(text, "; the next tile lies along %s\n", plane->order == NIB_TILES_NK ? "k" : "n");
     if (plane->cut)
         nib_text_add(text, "  each row ends with the byte of its last element\n");
+    if (plane->woven)
+        nib_text_add(text,
+                     "  tiles are woven: first the first 4-byte word of each, then the second\n");
     address_table(plane, text);
     picture(plane, text);
 }

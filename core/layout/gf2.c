@@ -104,7 +104,7 @@ static int32_t log2_exact(size_t x)
 static bool words_exist(const nib_plane *plane, size_t bytes)
 {
     size_t tile = nib_plane_tile_bytes(plane);
-    if (8 * bytes % (size_t)plane->cell || plane->offset % bytes)
+    if (8 * bytes % (size_t)plane->cell || plane->offset % bytes || (plane->woven && bytes > 4))
         return false;
     return bytes <= tile ? plane->pitch % bytes == 0 : plane->pitch == tile && bytes % tile == 0;
 }

@@ -42,6 +42,9 @@ typedef struct nib_plane {
     /* The last tile of a row ends with the byte of its last element instead of being padded. Only
      * for rows that are plain bit streams: tiles n1, addr k0,k1,..., order nk, no gaps. */
     bool cut;
+    /* Tiles that follow each other lie woven: first the first 32-bit word of each, then the second
+     * of each, and so on, as GPTQ stores 3-bit columns. Whole words a tile, no gaps. */
+    bool woven;
 } nib_plane;
 
 typedef struct nib_layout {

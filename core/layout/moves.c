@@ -12,6 +12,8 @@
 
 /* Largest block: 2^14 elements. Every pair of rows stays below it. */
 #define BLOCK_BITS 14
+/* Smaller blocks are doubled up to this, so that the work for a block outweighs finding it. */
+#define BLOCK_ENOUGH 9
 /* With fewer blocks than this, drawing the map costs more than it saves. */
 #define FEWEST_BLOCKS 4
 #define WORD_BITS     32
@@ -42,8 +44,16 @@ static void grow_to_words(const nib_plane *plane, block *b)
     b->k_bits = most(b->k_bits, plane->k_bits + (plane->order == NIB_TILES_NK ? more : 0));
 }
 
+/* Doubles a block along one extent while that leaves no more elements outside whole blocks. */
+static void enlarge(int64_t extent, int32_t *bits, int32_t other)
+{
+    while (*bits + other < BLOCK_ENOUGH && extent >> *bits && (extent >> *bits) % 2 == 0)
+        ++*bits;
+}
+
 /* Extents that are whole tiles on both sides and whole words in every target plane. */
-static bool choose_block(const nib_layout *from, const nib_layout *to, block *b)
+static bool choose_block(const nib_layout *from, const nib_layout *to, int64_t n, int64_t k,
+                         block *b)
 {
     for (int32_t q = 0; q < from->planes; q++)
         grow_to_words(&from->plane[q], b);
@@ -56,6 +66,10 @@ static bool choose_block(const nib_layout *from, const nib_layout *to, block *b)
     }
     if (b->n_bits + b->k_bits > BLOCK_BITS)
         return false;
+    if (to->plane[0].order == NIB_TILES_NK)
+        enlarge(k, &b->k_bits, b->n_bits);
+    else
+        enlarge(n, &b->n_bits, b->k_bits);
     for (int32_t p = 0; p < to->planes; p++) {
         b->word_start[p] = b->words;
         b->words += ((size_t)to->plane[p].cell << (b->n_bits + b->k_bits)) / WORD_BITS;
@@ -92,7 +106,8 @@ static size_t word_bytes(const block *b, const nib_side *to, int32_t p, size_t w
     int32_t inner = nk ? b->k_bits - plane->k_bits : b->n_bits - plane->n_bits;
     size_t fast = tile & (((size_t)1 << inner) - 1), slow = tile >> inner;
     return slow * (nk ? place->stride_n : place->stride_k) +
-           fast * (nk ? place->stride_k : place->stride_n) + byte % place->tile_bytes;
+           fast * (nk ? place->stride_k : place->stride_n) +
+           nib_place_byte(place, byte % place->tile_bytes);
 }
 
 /* Enters where the bits of one element come from, for target plane p and source plane q. */
@@ -103,13 +118,14 @@ static void draw_element(block *b, const nib_side *from, int32_t q, const nib_si
     const nib_place *place = &from->place[q];
     size_t tile =
         (size_t)(n >> in->n_bits) * place->stride_n + (size_t)(k >> in->k_bits) * place->stride_k;
-    size_t source = tile * 8 + cell_of(from, q, n, k) * (size_t)in->cell;
+    size_t first = cell_of(from, q, n, k) * (size_t)in->cell;
     uint64_t *target = b->map + b->word_start[p] * WORD_BITS + map_bit(b, to, p, n, k);
     for (int32_t i = 0; i < out->bits; i++) {
         int32_t bit = out->shift + i - in->shift;
         if (bit < 0 || bit >= in->bits)
             continue;
-        uint64_t at = source + (uint64_t)bit;
+        size_t inside = first + (size_t)bit;
+        uint64_t at = (tile + nib_place_byte(place, inside / 8)) * 8 + inside % 8;
         target[i] = (uint64_t)q << PLANE_SHIFT | at;
         if (at / 8 + 1 > b->from_end[q])
             b->from_end[q] = at / 8 + 1;
@@ -183,6 +199,40 @@ static size_t cover_word(const block *b, const uint64_t *bits, nib_move *out)
     return count;
 }
 
+static bool is_whole(const nib_word *word, const nib_move *move)
+{
+    return word->moves == 1 && !word->flip && !move->turn && move->mask == UINT32_MAX;
+}
+
+/* Joins words that are pieces of the source as they stand and follow each other on both sides. */
+static void join_spans(nib_moves *made)
+{
+    const nib_move *move = made->moves;
+    nib_move *next_move = made->moves;
+    nib_word *last = NULL;
+    size_t words = 0;
+    for (size_t i = 0; i < made->word_count; i++) {
+        nib_word word = made->words[i];
+        bool whole = is_whole(&word, move);
+        if (whole && last && last->plane == word.plane && next_move[-1].plane == move->plane &&
+            last->to + 4 * (size_t)last->span == word.to &&
+            next_move[-1].from + 4 * (size_t)last->span == move->from) {
+            last->span++;
+            move++;
+            continue;
+        }
+        word.span = whole;
+        made->words[words] = word;
+        last = whole ? &made->words[words] : NULL;
+        words++;
+        memmove(next_move, move, word.moves * sizeof(*move));
+        next_move += word.moves;
+        move += word.moves;
+    }
+    made->word_count = words;
+    made->move_count = (size_t)(next_move - made->moves);
+}
+
 static bool worth_while(const block *b, const nib_side *from, int64_t n0, int64_t k0,
                         const nib_side *to)
 {
@@ -205,7 +255,7 @@ nib_status nib_moves_make(const nib_side *from, int64_t n0, int64_t k0, const ni
     block b = {0};
     nib_moves made = {0};
     memset(out, 0, sizeof(*out));
-    if (!choose_block(from->matrix->layout, to->matrix->layout, &b) ||
+    if (!choose_block(from->matrix->layout, to->matrix->layout, to->matrix->n, to->matrix->k, &b) ||
         !worth_while(&b, from, n0, k0, to))
         return NIB_OK;
     made.n_bits = b.n_bits;
@@ -236,6 +286,7 @@ nib_status nib_moves_make(const nib_side *from, int64_t n0, int64_t k0, const ni
             next += word->moves;
         }
     }
+    join_spans(&made);
     free(b.map);
     *out = made;
     return NIB_OK;
@@ -275,6 +326,12 @@ static void run_block(const nib_moves *moves, const unsigned char *const *from,
     const nib_move *move = moves->moves;
     const nib_word *end = moves->words + moves->word_count;
     for (const nib_word *word = moves->words; word < end; word++) {
+        if (word->span) {
+            memcpy(to[word->plane] + word->to, from[move->plane] + move->from,
+                   4 * (size_t)word->span);
+            move++;
+            continue;
+        }
         uint32_t value = word->flip;
         for (const nib_move *last = move + word->moves; move < last; move++)
             value ^= run_move(move, from);

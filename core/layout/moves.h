@@ -31,6 +31,8 @@ typedef struct nib_word {
     uint32_t flip;
     uint16_t plane;
     uint16_t moves; /* how many of the moves belong to this word */
+    uint32_t span;  /* above 0: this and the words behind it, as many, are one piece of the source;
+                     * its move says where. They have no entries of their own */
 } nib_word;
 
 typedef struct nib_moves {

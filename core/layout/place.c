@@ -38,9 +38,12 @@ nib_status nib_place_make(const nib_plane *plane, int64_t n, int64_t k, nib_plac
                         "a matrix [%" PRId64 ", %" PRId64
                         "] of %d-bit elements does not fit memory",
                         n, k, plane->bits);
-    place.stride_n = nk ? line : plane->pitch;
-    place.stride_k = nk ? plane->pitch : line;
-    place.bytes = nib_place_tile(&place, place.tiles_n - 1, place.tiles_k - 1) + place.last_bytes;
+    place.piece = plane->woven ? inner * 4 : 0;
+    size_t next = plane->woven ? 4 : plane->pitch;
+    place.stride_n = nk ? line : next;
+    place.stride_k = nk ? next : line;
+    place.bytes = nib_place_tile(&place, place.tiles_n - 1, place.tiles_k - 1) +
+                  nib_place_byte(&place, place.last_bytes - 1) + 1;
     *out = place;
     return NIB_OK;
 }
@@ -101,20 +104,27 @@ nib_status nib_matrix_at(const nib_layout *layout, void *buffer, int64_t n, int6
     return NIB_OK;
 }
 
-/* The byte a tile begins at, and the bit of an element within the tile. The matrix fits memory. */
-static unsigned char *find(const nib_matrix *matrix, int32_t p, int64_t n, int64_t k, uint64_t *bit)
+/* Where the cell of an element lies in one plane. The matrix fits memory. */
+typedef struct spot {
+    nib_place place;
+    unsigned char *tile;
+    uint64_t bit;
+} spot;
+
+static bool find(const nib_matrix *matrix, int32_t p, int64_t n, int64_t k, spot *out)
 {
     const nib_plane *plane = &matrix->layout->plane[p];
-    nib_place place;
-    if (nib_place_make(plane, matrix->n, matrix->k, &place))
-        return NULL;
+    if (nib_place_make(plane, matrix->n, matrix->k, &out->place))
+        return false;
     uint32_t source = (uint32_t)(n & ((INT64_C(1) << plane->n_bits) - 1)) |
                       (uint32_t)(k & ((INT64_C(1) << plane->k_bits) - 1)) << 16;
     uint32_t cell = 0;
     for (int32_t i = 0; i < plane->n_bits + plane->k_bits; i++)
         cell |= (uint32_t)__builtin_parity(plane->addr[i] & source) << i;
-    *bit = (uint64_t)cell * (uint64_t)plane->cell;
-    return matrix->planes[p] + nib_place_tile(&place, n >> plane->n_bits, k >> plane->k_bits);
+    out->bit = (uint64_t)cell * (uint64_t)plane->cell;
+    out->tile =
+        matrix->planes[p] + nib_place_tile(&out->place, n >> plane->n_bits, k >> plane->k_bits);
+    return true;
 }
 
 uint32_t nib_matrix_get(const nib_matrix *matrix, int64_t n, int64_t k)
@@ -122,10 +132,9 @@ uint32_t nib_matrix_get(const nib_matrix *matrix, int64_t n, int64_t k)
     uint32_t code = 0;
     for (int32_t p = 0; p < matrix->layout->planes; p++) {
         const nib_plane *plane = &matrix->layout->plane[p];
-        uint64_t bit;
-        const unsigned char *tile = find(matrix, p, n, k, &bit);
-        if (tile)
-            code |= nib_bits_read(tile, bit, plane->bits) << plane->shift;
+        spot at;
+        if (find(matrix, p, n, k, &at))
+            code |= nib_bits_read(&at.place, at.tile, at.bit, plane->bits) << plane->shift;
     }
     return code;
 }
@@ -134,13 +143,12 @@ void nib_matrix_set(const nib_matrix *matrix, int64_t n, int64_t k, uint32_t cod
 {
     for (int32_t p = 0; p < matrix->layout->planes; p++) {
         const nib_plane *plane = &matrix->layout->plane[p];
-        uint64_t bit;
-        unsigned char *tile = find(matrix, p, n, k, &bit);
-        if (!tile)
+        spot at;
+        if (!find(matrix, p, n, k, &at))
             continue;
+        for (uint64_t bit = at.bit; bit < at.bit + (unsigned)plane->bits; bit++)
+            at.tile[nib_place_byte(&at.place, bit >> 3)] &= (unsigned char)~(1u << (bit & 7));
         uint32_t mask = (uint32_t)((UINT64_C(1) << plane->bits) - 1);
-        for (int32_t i = 0; i < plane->bits; i++)
-            tile[(bit + (unsigned)i) >> 3] &= (unsigned char)~(1u << ((bit + (unsigned)i) & 7));
-        nib_bits_or(tile, bit, plane->bits, code >> plane->shift & mask);
+        nib_bits_or(&at.place, at.tile, at.bit, plane->bits, code >> plane->shift & mask);
     }
 }

@@ -13,6 +13,7 @@ typedef struct nib_place {
     size_t tile_bytes;
     size_t stride_n, stride_k; /* bytes to the next tile along n and along k */
     size_t offset;
+    size_t piece;      /* bytes from word to word of a woven tile; 0: tiles are whole */
     size_t last_bytes; /* of the last tile of a row: tile_bytes, or less with edge=cut */
     size_t bytes;      /* of the plane */
 } nib_place;
@@ -32,25 +33,33 @@ static inline size_t nib_place_tile(const nib_place *place, int64_t tile_n, int6
     return place->offset + (size_t)tile_n * place->stride_n + (size_t)tile_k * place->stride_k;
 }
 
-/* `bits` (1..32) bits that begin `bit` bits behind `base`, touching only the bytes they lie in. */
-static inline uint32_t nib_bits_read(const unsigned char *base, uint64_t bit, int32_t bits)
+/* Bytes from the start of a tile to its byte number `byte`. */
+static inline size_t nib_place_byte(const nib_place *place, size_t byte)
 {
-    const unsigned char *at = base + (bit >> 3);
+    return place->piece ? byte / 4 * place->piece + byte % 4 : byte;
+}
+
+/* `bits` (1..32) bits from bit number `bit` of a tile, touching only the bytes they lie in. */
+static inline uint32_t nib_bits_read(const nib_place *place, const unsigned char *tile,
+                                     uint64_t bit, int32_t bits)
+{
+    size_t first = bit >> 3;
     unsigned skip = bit & 7, bytes = (skip + (unsigned)bits + 7) >> 3;
     uint64_t value = 0;
     for (unsigned i = 0; i < bytes; i++)
-        value |= (uint64_t)at[i] << 8 * i;
+        value |= (uint64_t)tile[nib_place_byte(place, first + i)] << 8 * i;
     return (uint32_t)(value >> skip & ((UINT64_C(1) << bits) - 1));
 }
 
 /* ORs bits in; they are zero before. */
-static inline void nib_bits_or(unsigned char *base, uint64_t bit, int32_t bits, uint32_t code)
+static inline void nib_bits_or(const nib_place *place, unsigned char *tile, uint64_t bit,
+                               int32_t bits, uint32_t code)
 {
-    unsigned char *at = base + (bit >> 3);
+    size_t first = bit >> 3;
     unsigned skip = bit & 7, bytes = (skip + (unsigned)bits + 7) >> 3;
     uint64_t value = (uint64_t)code << skip;
     for (unsigned i = 0; i < bytes; i++)
-        at[i] |= (unsigned char)(value >> 8 * i);
+        tile[nib_place_byte(place, first + i)] |= (unsigned char)(value >> 8 * i);
 }
 
 #endif

@@ -80,9 +80,9 @@ static const row_text texts[] = {
     {"plain-kn", "bits=16 tile=n1,k1 order=kn"},
     {"plain-kn", "bits=32 tile=n1,k1 order=kn"},
 
-    /* 3 bits: 32 codes of a column fill three words that lie n words apart, with codes astride;
-     * no tile is one run of cells, so there is no row. docs/layouts.md says more. */
     {"gptq", "bits=2 tile=n1,k16 addr=k0,k1,k2,k3 order=kn"},
+    /* 32 codes of a column fill three words, one in each of three rows of the array. */
+    {"gptq", "bits=3 tile=n1,k32 addr=k0,k1,k2,k3,k4 order=kn weave=words"},
     {"gptq", "bits=4 tile=n1,k8 addr=k0,k1,k2 order=kn"},
     {"gptq", "bits=8 tile=n1,k4 addr=k0,k1 order=kn"},
 

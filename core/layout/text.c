@@ -2,8 +2,8 @@
  *
  * Layouts as text, and every check that a layout must pass. The grammar, one plane:
  *
- *     bits=4 tile=n16,k8 addr=k2,k0,k1,n0,n1,n2,n3 order=nk [cell=8] [shift=0] [pitch=18]
- * [offset=2] [edge=cut]
+ *     bits=4 tile=n16,k8 addr=k2,k0,k1,n0,n1,n2,n3 order=nk
+ *     and, where wanted: cell=8 shift=0 pitch=18 offset=2 edge=cut weave=words
  *
  * Planes are separated by a | between blanks. docs/layouts.md explains the keys. Parsing goes field
  * by field into plane_text, which remembers columns, so that the checks behind it can point at what
@@ -33,11 +33,12 @@ typedef enum key {
     KEY_PITCH,
     KEY_OFFSET,
     KEY_EDGE,
+    KEY_WEAVE,
     KEYS
 } key;
 
 static const char *const key_names[KEYS] = {"bits",  "tile",  "addr",   "order", "cell",
-                                            "shift", "pitch", "offset", "edge"};
+                                            "shift", "pitch", "offset", "edge",  "weave"};
 
 typedef struct plane_text {
     nib_plane plane;
@@ -164,7 +165,8 @@ static nib_status parse_count(const char *value, int column, int64_t least, int6
 
 static nib_status parse_value(key k, const char *value, int column, plane_text *text)
 {
-    static const char *const orders[] = {"nk", "kn", NULL}, *const edges[] = {"cut", NULL};
+    static const char *const orders[] = {"nk", "kn", NULL}, *const edges[] = {"cut", NULL},
+                             *const weaves[] = {"words", NULL};
     nib_plane *plane = &text->plane;
     int64_t number = 0;
     int32_t choice = 0;
@@ -181,6 +183,9 @@ static nib_status parse_value(key k, const char *value, int column, plane_text *
     case KEY_EDGE:
         plane->cut = true;
         return parse_choice(value, column, edges, &choice);
+    case KEY_WEAVE:
+        plane->woven = true;
+        return parse_choice(value, column, weaves, &choice);
     case KEY_BITS:
     case KEY_CELL:
         status = parse_count(value, column, 1, MAX_BITS, &number);
@@ -205,7 +210,7 @@ static nib_status parse_field(const nib_field *field, plane_text *text)
     if (k == KEYS)
         return nib_fail(NIB_INVALID,
                         "column %d: unknown key '%s'; expected bits, tile, addr, order, cell, "
-                        "shift, pitch, offset or edge",
+                        "shift, pitch, offset, edge or weave",
                         field->column, field->key);
     if (text->column[k])
         return nib_fail(NIB_INVALID, "column %d: key '%s' stands twice in this plane",
@@ -286,6 +291,12 @@ static nib_status check_plane(plane_text *text)
     if (p->pitch < nib_plane_tile_bytes(p))
         return nib_fail(NIB_INVALID, "column %d: pitch=%zu is less than the tile's %zu bytes",
                         text->column[KEY_PITCH], p->pitch, nib_plane_tile_bytes(p));
+    if (p->woven && (p->pitch % 4 || p->pitch != nib_plane_tile_bytes(p) || p->cut))
+        return nib_fail(
+            NIB_INVALID,
+            "column %d: weave=words needs tiles of whole 4-byte words without gaps, and "
+            "no edge=cut",
+            text->column[KEY_WEAVE]);
     return p->cut ? check_cut(text) : NIB_OK;
 }
 
@@ -390,6 +401,8 @@ nib_status nib_layout_text(const nib_layout *layout, char *out, size_t capacity,
             nib_text_add(&text, " offset=%zu", p->offset);
         if (p->cut)
             nib_text_add(&text, " edge=cut");
+        if (p->woven)
+            nib_text_add(&text, " weave=words");
     }
     nib_text_end(&text, needed);
     return NIB_OK;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of lut4: k-means in one dimension (Lloyd 1982) over weights normalised by their groups,
- * each weighed by the square of its group's step, so that what falls is the squared error of the
- * weights. Works on a histogram, which is small whatever the matrix; bins keep the mean of what
- * fell into them.
+ * The table of lut4: k-means over weights normalised by their groups, each weighed by the square of
+ * its group's step, so that what falls is the squared error of the weights. Works on a histogram,
+ * which is small whatever the matrix; bins keep the mean of what fell into them. In one dimension
+ * the optimum can be found by dynamic programming (Wang and Song 2011, "Ckmeans.1d.dp"), so there
+ * is nothing to start or to iterate.
  */
 #include "base/status.h"
 #include "quantize/quantize.h"
@@ -17,6 +18,12 @@ enum { BINS = 2048, ENTRIES = 16 };
 typedef struct histogram {
     double weight[BINS], sum[BINS];
 } histogram;
+
+typedef struct clustering {
+    double weight[BINS + 1], sum[BINS + 1], square[BINS + 1]; /* of the bins before */
+    double before[BINS + 1], after[BINS + 1];                 /* least errors of the bins before */
+    int16_t start[ENTRIES][BINS]; /* of the last cluster, by entry and last bin */
+} clustering;
 
 typedef struct fill_pass {
     const nib_job *job;
@@ -52,58 +59,85 @@ static void fill_part(const void *ctx, const nib_region *part, void *partial)
         }
 }
 
-/* One step of Lloyd's: entries move to the means of the bins nearest to them. Returns the squared
- * error before, less a constant. Entries without bins stay. */
-static double lloyd(const histogram *h, double *table)
+/* Squared error of bins first..last around their mean, from running sums. */
+static double cluster_error(const clustering *c, int32_t first, int32_t last)
 {
-    double weight[ENTRIES] = {0}, sum[ENTRIES] = {0}, error = 0;
-    int entry = 0;
-    for (int bin = 0; bin < BINS; bin++) {
-        if (h->weight[bin] == 0)
-            continue;
-        double x = h->sum[bin] / h->weight[bin];
-        while (entry + 1 < ENTRIES && x > (table[entry] + table[entry + 1]) / 2)
-            entry++;
-        weight[entry] += h->weight[bin];
-        sum[entry] += h->sum[bin];
-        error += h->weight[bin] * (x - table[entry]) * (x - table[entry]);
-    }
-    for (int i = 0; i < ENTRIES; i++)
-        if (weight[i] != 0)
-            table[i] = sum[i] / weight[i];
-    return error;
+    double weight = c->weight[last + 1] - c->weight[first];
+    double sum = c->sum[last + 1] - c->sum[first];
+    double error = c->square[last + 1] - c->square[first] - sum * sum / weight;
+    return error > 0 ? error : 0;
 }
 
-/* Lloyd's finds the nearest local optimum, so it starts both from where normal weights would have
- * their entries and from equal steps. */
-static void fit_entries(const histogram *h, double limit, int32_t iterations, float *table)
+/* Best error of bins 0..last in entries + 1 clusters, for last in low..high, given that of one
+ * cluster less. Where the last cluster starts does not fall as `last` grows, so halving the range
+ * halves what must be searched. */
+static void extend(clustering *c, int32_t entry, int32_t low, int32_t high, int32_t from,
+                   int32_t to)
 {
-    const float *normal = nib_dtype_table(NIB_NF4);
-    double best = INFINITY;
-    for (int start = 0; start < 2; start++) {
-        double entries[ENTRIES];
-        for (int i = 0; i < ENTRIES; i++)
-            entries[i] = limit * (start ? (2 * i + 1 - ENTRIES) / (ENTRIES - 1.0) : normal[i]);
-        for (int32_t i = 0; i < iterations; i++)
-            lloyd(h, entries);
-        double after[ENTRIES];
-        memcpy(after, entries, sizeof(after));
-        double error = lloyd(h, after);
-        if (error >= best)
-            continue;
-        best = error;
-        for (int i = 0; i < ENTRIES; i++)
-            table[i] = (float)entries[i];
+    if (low > high)
+        return;
+    int32_t last = low + (high - low) / 2, best = entry;
+    double least = INFINITY;
+    for (int32_t start = from > entry ? from : entry; start <= to && start <= last; start++) {
+        double error = c->before[start] + cluster_error(c, start, last);
+        if (error < least) {
+            least = error;
+            best = start;
+        }
     }
+    c->after[last + 1] = least;
+    c->start[entry][last] = (int16_t)best;
+    extend(c, entry, low, last - 1, from, best);
+    extend(c, entry, last + 1, high, best, to);
+}
+
+/* Running sums over the bins that hold anything; their number. */
+static int32_t sum_bins(const histogram *h, clustering *c)
+{
+    int32_t bins = 0;
+    for (int32_t i = 0; i < BINS; i++) {
+        if (h->weight[i] == 0)
+            continue;
+        c->weight[bins + 1] = c->weight[bins] + h->weight[i];
+        c->sum[bins + 1] = c->sum[bins] + h->sum[i];
+        c->square[bins + 1] = c->square[bins] + h->sum[i] * h->sum[i] / h->weight[i];
+        bins++;
+    }
+    return bins;
+}
+
+/* The best 16 clusters of the histogram. With fewer bins than that, the last entry repeats. */
+static void find_clusters(const histogram *h, clustering *c, float *table)
+{
+    memset(c, 0, sizeof(*c));
+    int32_t bins = sum_bins(h, c);
+    int32_t entries = bins < ENTRIES ? bins : ENTRIES;
+    memset(table, 0, ENTRIES * sizeof(*table));
+    for (int32_t i = 0; i <= bins; i++)
+        c->before[i] = i ? INFINITY : 0;
+    for (int32_t entry = 0; entry < entries; entry++) {
+        for (int32_t i = 0; i <= bins; i++)
+            c->after[i] = INFINITY;
+        extend(c, entry, entry, bins - 1, 0, bins - 1);
+        memcpy(c->before, c->after, sizeof(c->before));
+    }
+    for (int32_t entry = entries - 1, last = bins - 1; entry >= 0; entry--) {
+        int32_t start = c->start[entry][last];
+        table[entry] =
+            (float)((c->sum[last + 1] - c->sum[start]) / (c->weight[last + 1] - c->weight[start]));
+        last = start - 1;
+    }
+    for (int32_t entry = entries; entries && entry < ENTRIES; entry++)
+        table[entry] = table[entries - 1];
 }
 
 nib_status nib_lut_fit(const nib_job *job, float *table)
 {
-    /* Half a megabyte to a megabyte, whatever the matrix. */
-    histogram *parts = malloc(NIB_QUANTIZE_PARTS * sizeof(*parts));
+    /* Below 1 MB, whatever the matrix. */
+    size_t bytes = NIB_QUANTIZE_PARTS * sizeof(histogram) + sizeof(clustering);
+    histogram *parts = malloc(bytes);
     if (!parts)
-        return nib_fail(NIB_NO_MEMORY, "no memory for the histograms of lut4, %zu bytes",
-                        NIB_QUANTIZE_PARTS * sizeof(*parts));
+        return nib_fail(NIB_NO_MEMORY, "no memory for the clusters of lut4, %zu bytes", bytes);
     fill_pass pass = {job, 1};
     if (!job->desc.scale_type) { /* nothing normalises: the weights themselves */
         double low, high;
@@ -118,7 +152,7 @@ nib_status nib_lut_fit(const nib_job *job, float *table)
             parts[0].weight[bin] += parts[p].weight[bin];
             parts[0].sum[bin] += parts[p].sum[bin];
         }
-    fit_entries(&parts[0], pass.limit, job->iterations, table);
+    find_clusters(&parts[0], (clustering *)(void *)(parts + NIB_QUANTIZE_PARTS), table);
     free(parts);
     return NIB_OK;
 }

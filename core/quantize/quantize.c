@@ -56,15 +56,19 @@ static nib_status find_largest(const nib_job *job, double *largest)
     return NIB_OK;
 }
 
-/* e4m3 scales reach over 17 binades only: alpha moves them so that the greatest possible is 448. */
+/* e4m3 scales reach over 17 binades only: alpha moves them so that the greatest possible is 448.
+ * Zeros of NIB_ZERO_RESCALE are in units of alpha, up to twice the weights, and must fit as well.
+ */
 static double find_alpha(const nib_job *job, double largest)
 {
-    if (job->desc.scale_type != NIB_E4M3 || largest == 0)
+    const nib_weight_desc *d = &job->desc;
+    if (d->scale_type != NIB_E4M3 || largest == 0)
         return 1;
-    double reach = job->grid.high;
-    if (job->desc.zero)
-        reach = ((double)job->grid.high - job->grid.low) / 2;
-    return (float)fmax(largest / (448 * reach), 0x1p-126);
+    double reach = d->zero ? ((double)job->grid.high - job->grid.low) / 2 : job->grid.high;
+    double alpha = largest / (448 * reach);
+    if (d->zero == NIB_ZERO_RESCALE && d->zero_type == NIB_F16)
+        alpha = fmax(alpha, 2 * largest / 65504);
+    return (float)fmax(alpha, 0x1p-126);
 }
 
 static void store_map(const nib_job *job, int64_t index, const nib_affine *map)

@@ -13,7 +13,7 @@
 
 #define NIB_QUANTIZE_CHUNK 256 /* codes that are held unpacked at a time */
 #define NIB_HQQ_POWERS     256
-#define NIB_QUANTIZE_PARTS 32 /* a matrix is cut into at most so many runs of rows */
+#define NIB_QUANTIZE_PARTS 16 /* a matrix is cut into at most so many runs of rows */
 
 /* A rectangle of weights: a group within a row, or the whole matrix. */
 typedef struct nib_region {
@@ -68,7 +68,7 @@ int32_t nib_quantize_threads(int32_t asked);
 void nib_quantize_parallel(int32_t threads, int64_t count, void (*body)(void *ctx, int64_t index),
                            void *ctx);
 /* Clears `parts` partial results of `bytes` each and runs fn on as many runs of rows; returns
- * parts, which depends on region->rows alone. `partials` has room for NIB_QUANTIZE_PARTS. */
+ * parts, which depends on the region's shape alone. `partials` has room for NIB_QUANTIZE_PARTS. */
 typedef void (*nib_region_fn)(const void *ctx, const nib_region *part, void *partial);
 int32_t nib_region_reduce(const nib_region *region, int32_t threads, nib_region_fn fn,
                           const void *ctx, void *partials, size_t bytes);
@@ -76,7 +76,7 @@ int32_t nib_region_reduce(const nib_region *region, int32_t threads, nib_region_
 /* ---- grid.c */
 
 void nib_grid_make(nib_type type, nib_grid *out);
-/* Gives a lut4 grid its table, which must ascend. */
+/* Gives a lut4 grid its table, which must not descend. */
 void nib_grid_set_table(nib_grid *grid, const float *table);
 /* Nearest codes of (w - shift) * mul, ties to even (tables: to the lower). */
 void nib_grid_encode(const nib_grid *grid, const float *w, int32_t count, const nib_affine *map,

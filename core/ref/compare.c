@@ -13,7 +13,7 @@
 /* Below this count a norm says no more than the elements. */
 enum { NORM_LEAST = 64 };
 /* Share of the elements' bounds that the errors may fill on the whole. */
-static const double norm_share = 0.5;
+static const double norm_share = 0.3;
 
 /* The value a type stores for x. */
 static double rounded(nib_type type, double x)

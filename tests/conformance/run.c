@@ -136,9 +136,11 @@ static nib_status run_all(const run_options *options, const test_problem *p, nib
         status = run_variant(options, p, NULL, weights, &e);
         ++*runs;
     }
+    int32_t planned = p->given.m ? gemm->plan.choice[nib_plan_bucket(p->given.m)] : -1;
     for (int32_t i = 0; options->variant && i < nib_gemm_variant_count(gemm) && !status; i++) {
         const nib_candidate *c = nib_gemm_variant(gemm, i);
-        if (!wanted(options, c, p->given.m))
+        bool done = i == planned && !strcmp(options->variant, "all");
+        if (done || !wanted(options, c, p->given.m))
             continue;
         status = run_variant(options, p, c->variant->id, weights, &e);
         ++*runs;

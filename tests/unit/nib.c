@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command `nib`, run as a user would: exit codes, suggestions, tables, files it writes and
+ * files it must not leave behind. The test backends (tests/backends) give it wrong results to
+ * notice.
+ */
+#include "support/random.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <math.h>
+#include <nibblas/nibblas.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OUTPUT_BYTES (1 << 20)
+
+static char folder[64];
+static char output[OUTPUT_BYTES]; /* of the last run, both streams */
+
+static void make_folder(void)
+{
+    strcpy(folder, "/tmp/nib-test-XXXXXX");
+    cr_assert(mkdtemp(folder));
+    cr_assert(!chdir(folder));
+    unsetenv("NIB_DEVICE");
+    unsetenv("NIB_BACKEND_PATH");
+    setenv("NIB_PROGRESS", "0", 1);
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    cr_assert(!system(command));
+}
+
+TestSuite(nib, .init = make_folder, .fini = remove_folder);
+
+/* Runs "nib ..." through the shell; answers the exit code. */
+static int nib(const char *format, ...)
+{
+    char arguments[1024], command[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(arguments, sizeof(arguments), format, args);
+    va_end(args);
+    snprintf(command, sizeof(command), NIB_BINARY_DIR "/bin/nib %s 2>&1", arguments);
+    FILE *pipe = popen(command, "r");
+    cr_assert(pipe);
+    size_t got = fread(output, 1, sizeof(output) - 1, pipe);
+    output[got] = 0;
+    int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+#define expect_output(text) cr_expect(strstr(output, text), "expected '%s' in:\n%s", text, output)
+
+/* Files in the folder that are there beside those named. */
+static int files_besides(const char *first, const char *second)
+{
+    int count = 0;
+    DIR *dir = opendir(folder);
+    cr_assert(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.' && strcmp(entry->d_name, first) &&
+                 strcmp(entry->d_name, second);
+    closedir(dir);
+    return count;
+}
+
+/* An npy file of random values; `descr` is "<f4" or "<f2". */
+static void write_npy(const char *path, const char *descr, int n, int k)
+{
+    test_random random = {test_seed(7)};
+    char header[128];
+    FILE *file = fopen(path, "wb");
+    cr_assert(file);
+    int length =
+        snprintf(header, sizeof(header),
+                 "{'descr': '%s', 'fortran_order': False, 'shape': (%d, %d), }", descr, n, k);
+    int padded = (10 + length + 1 + 63) / 64 * 64 - 10;
+    unsigned char magic[10] = {
+        0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)padded, (unsigned char)(padded >> 8)};
+    fwrite(magic, 1, sizeof(magic), file);
+    fprintf(file, "%-*s\n", padded - 1, header);
+    for (int64_t i = 0; i < (int64_t)n * k; i++) {
+        if (descr[2] == '4') {
+            float value = (float)test_random_unit(&random);
+            fwrite(&value, sizeof(value), 1, file);
+        } else {
+            /* Any finite half: the highest exponent bit stays clear. */
+            uint16_t value = (uint16_t)(test_random_next(&random) & 0xbfff);
+            fwrite(&value, sizeof(value), 1, file);
+        }
+    }
+    cr_assert(!fclose(file));
+}
+
+Test(nib, help_of_every_verb_fits_eighty_columns)
+{
+    static const char *const verbs[] = {"devices", "gemm",  "explain", "quantize", "inspect",
+                                        "layout",  "bench", "help",    "version"};
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        cr_expect_eq(nib("%s --help", verbs[i]), 0);
+        expect_output("usage: nib ");
+        expect_output("examples:");
+        for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n"))
+            cr_expect_leq(strlen(line), 80, "%s: %s", verbs[i], line);
+        cr_expect_eq(nib("help"), 0);
+        expect_output(verbs[i]);
+    }
+}
+
+Test(nib, says_its_version)
+{
+    cr_expect_eq(nib("--version"), 0);
+    expect_output(nib_version());
+}
+
+Test(nib, mistyped_words_get_a_suggestion)
+{
+    cr_expect_eq(nib("gem"), 2);
+    expect_output("did you mean 'gemm'?");
+    cr_expect_eq(nib("gemm --chekc"), 2);
+    expect_output("did you mean '--check'?");
+    cr_expect_eq(nib("layout lsit"), 2);
+    expect_output("did you mean 'list'?");
+    cr_expect_eq(nib("wrongest-of-all"), 2);
+    expect_output("'nib help' lists them");
+}
+
+Test(nib, wrong_command_lines_are_usage_errors)
+{
+    cr_expect_eq(nib("gemm"), 2);
+    cr_expect_eq(nib("gemm n=0 k=4"), 2);
+    expect_output("n is 0");
+    cr_expect_eq(nib("gemm n=4 k=4 w=u9"), 2);
+    cr_expect_eq(nib("gemm n=4 k=4 m=x"), 2);
+    cr_expect_eq(nib("gemm n=4 k=4 --seed soon"), 2);
+    expect_output("expected a whole number");
+    cr_expect_eq(nib("gemm n=4 k=4 --seed"), 2);
+    cr_expect_eq(nib("inspect"), 2);
+    cr_expect_eq(nib("quantize a b --method magic"), 2);
+    cr_expect_eq(nib("quantize a b --type q4"), 2);
+}
+
+Test(nib, what_is_not_there_is_missing)
+{
+    cr_expect_eq(nib("inspect nowhere.gguf"), 4);
+    expect_output("nowhere.gguf");
+    cr_expect_eq(nib("gemm n=4 k=4 --device abacus:0"), 4);
+    expect_output("abacus");
+    cr_expect_eq(nib("bench nowhere.cases"), 4);
+}
+
+Test(nib, a_broken_file_is_corrupt)
+{
+    FILE *file = fopen("broken.gguf", "wb");
+    cr_assert(file);
+    fwrite("GGUF\3\0\0\0\1\0\0\0", 1, 12, file);
+    fclose(file);
+    cr_expect_eq(nib("inspect broken.gguf"), 5);
+    expect_output("broken.gguf");
+}
+
+Test(nib, gemm_checks_products)
+{
+    cr_expect_eq(nib("gemm n=33 k=70 w=u3 g=32 a=f32 m=1,5 --check --device cpu"), 0);
+    expect_output("165 of 165 outputs");
+    cr_expect_eq(nib("gemm --n 40 --k 64 --w nf4 --group 16 --act bf16 --epilogue silu_gated "
+                     "--bias f32 --check --time --seconds 0.01 --json"),
+                 0);
+    expect_output("\"wrong\": 0");
+    expect_output("\"median_us\":");
+    cr_expect_eq(nib("gemm n=16 k=64 w=i4 g=tensor s=none a=i8 acc=i32 o=i32 m=3 --check"), 0);
+}
+
+Test(nib, a_backend_that_computes_nothing_is_found_wrong)
+{
+    setenv("NIB_BACKEND_PATH", NIB_BINARY_DIR "/lib/test-backends", 1);
+    cr_expect_eq(nib("gemm n=33 k=70 w=u3 a=f32 --check --device null:0"), 1);
+    expect_output("WRONG");
+    cr_expect_eq(nib("gemm n=33 k=70 w=u3 a=f32 --device null:0"), 0);
+}
+
+Test(nib, the_tutorial_backend_computes_and_declines)
+{
+    setenv("NIB_BACKEND_PATH", NIB_BINARY_DIR "/lib/example-backends", 1);
+    cr_expect_eq(nib("gemm n=33 k=70 w=u3 g=32 z=rescale:f16 a=f32 m=2 --check --device example:0"),
+                 0);
+    cr_expect_eq(nib("gemm n=33 k=70 w=u3 a=f16 --device example:0"), 3);
+    expect_output("it takes and gives f32 only");
+}
+
+Test(nib, devices_and_plans_are_shown)
+{
+    cr_expect_eq(nib("devices"), 0);
+    expect_output("cpu");
+    cr_expect_eq(nib("devices --json"), 0);
+    expect_output("\"backend\": \"cpu\"");
+    cr_expect_eq(nib("devices --types --markdown"), 0);
+    expect_output("| nf4");
+    cr_expect_eq(nib("explain n=64 k=64 w=u4 m=1"), 0);
+    expect_output("chosen");
+}
+
+Test(nib, bench_checks_and_times_a_case_file)
+{
+    FILE *file = fopen("some.cases", "w");
+    cr_assert(file);
+    fputs("# two products\nn=32 k=64 w=i4 g=32 a=f32 m=1,3\n\nn=16 k=48 w=u8 a=f16 # last\n", file);
+    fclose(file);
+    cr_expect_eq(nib("bench some.cases --seconds 0.01 --csv"), 0);
+    expect_output("m,median us,min us");
+    expect_output("3,");
+    cr_expect_eq(nib("bench some.cases --seconds 0.01 --json --warm"), 0);
+    expect_output("\"check\": \"ok\"");
+    cr_expect_eq(nib("bench some.cases --seconds 0.01"), 0);
+    expect_output("2 cases, 0 wrong, 0 unsupported");
+    file = fopen("some.cases", "a");
+    cr_assert(file);
+    fputs("n=32 k=64 w=i17\n", file);
+    fclose(file);
+    cr_expect_eq(nib("bench some.cases --seconds 0.01"), 2);
+    expect_output("some.cases:5:");
+}
+
+Test(nib, layouts_convert_there_and_back)
+{
+    unsigned char before[64 * 32 / 2], after[sizeof(before)];
+    test_random random = {test_seed(3)};
+    for (size_t i = 0; i < sizeof(before); i++)
+        before[i] = (unsigned char)test_random_next(&random);
+    FILE *file = fopen("a", "wb");
+    cr_assert(file);
+    fwrite(before, 1, sizeof(before), file);
+    fclose(file);
+    cr_expect_eq(nib("layout list"), 0);
+    expect_output("marlin");
+    cr_expect_eq(nib("layout convert plain marlin a b --n 64 --k 32"), 0, "%s", output);
+    cr_expect_eq(nib("layout convert marlin plain b c --n 64 --k 32"), 0, "%s", output);
+    file = fopen("c", "rb");
+    cr_assert(file);
+    cr_expect_eq(fread(after, 1, sizeof(after), file), sizeof(after));
+    fclose(file);
+    cr_expect_arr_eq(before, after, sizeof(before));
+    cr_expect_eq(nib("layout convert plain marlin a b --n 64 --k 16"), 5);
+    expect_output("more than the 512 bytes");
+    cr_expect_eq(nib("layout convert gptq marlin --explain"), 0);
+    expect_output("not free");
+    cr_expect_eq(nib("layout describe nonsense"), 2);
+}
+
+Test(nib, quantize_writes_what_inspect_reads)
+{
+    write_npy("w.npy", "<f4", 48, 100);
+    cr_expect_eq(nib("quantize w.npy w.nib --type u4 --group 32 --zero float"), 0, "%s", output);
+    expect_output("1 tensors quantised");
+    cr_expect_eq(nib("inspect w.nib --json"), 0);
+    expect_output("n=48 k=100 w=u4 g=32 s=f16 z=float:f16");
+    cr_expect_eq(nib("quantize w.npy v.nib --type i8 --group row --json"), 0);
+    expect_output("\"snr_db\":");
+    expect_output("\"histogram\":");
+    /* Weights that are quantised already go over; dense tensors that are excluded too. */
+    cr_expect_eq(nib("quantize w.nib x.nib"), 0, "%s", output);
+    expect_output("1 kept");
+    cr_expect_eq(nib("quantize w.npy y.nib --exclude '*'"), 0);
+    expect_output("1 copied dense");
+    cr_expect_eq(nib("quantize w.nib z.nib --requantize --type nf4 --group 50"), 0, "%s", output);
+    expect_output("1 tensors quantised");
+}
+
+Test(nib, a_failed_quantize_leaves_no_file)
+{
+    write_npy("w.npy", "<f4", 4, 8);
+    FILE *file = fopen("w.npy", "r+b");
+    cr_assert(file);
+    float bad = NAN;
+    cr_assert(!fseek(file, -4, SEEK_END));
+    fwrite(&bad, sizeof(bad), 1, file);
+    fclose(file);
+    cr_expect_eq(nib("quantize w.npy w.nib"), 2);
+    cr_expect_eq(files_besides("w.npy", ""), 0);
+}
+
+/* A child that runs nib with its output thrown away. */
+static pid_t start(const char *const *words)
+{
+    pid_t child = fork();
+    cr_assert(child >= 0);
+    if (child == 0) {
+        if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
+            _exit(99);
+        execv(NIB_BINARY_DIR "/bin/nib", (char *const *)words);
+        _exit(99);
+    }
+    return child;
+}
+
+Test(nib, an_interrupted_quantize_leaves_no_file, .timeout = 60)
+{
+    static const char *const words[] = {"nib",          "quantize", "w.npy", "w.nib",  "--method",
+                                        "hqq",          "--zero",   "float", "--type", "u4",
+                                        "--iterations", "100000",   NULL};
+    int status;
+    write_npy("w.npy", "<f4", 4096, 4096);
+    pid_t child = start(words);
+    for (int i = 0; i < 2000 && files_besides("w.npy", "") == 0; i++)
+        usleep(5000);
+    cr_expect_eq(files_besides("w.npy", ""), 1, "there should be a temporary file");
+    kill(child, SIGINT);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 130);
+    cr_expect_eq(files_besides("w.npy", ""), 0);
+}
+
+Test(nib, quantize_holds_less_than_three_tensors, .timeout = 120)
+{
+    static const char *const words[] = {"nib", "quantize", "w.npy", "w.nib", "--type",
+                                        "i4",  "--group",  "64",    NULL};
+    const long tensor_bytes = 4096L * 8192 * 2;
+    struct rusage usage;
+    int status;
+    write_npy("w.npy", "<f2", 4096, 8192);
+    pid_t child = start(words);
+    cr_assert_eq(wait4(child, &status, 0, &usage), child);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+#ifndef __SANITIZE_ADDRESS__
+    long limit = (3 * tensor_bytes + (64L << 20)) / 1024;
+    cr_expect_lt(usage.ru_maxrss, limit, "%ld KB, limit %ld", usage.ru_maxrss, limit);
+#else
+    (void)tensor_bytes;
+#endif
+}

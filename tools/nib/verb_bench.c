@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `nib bench`: a file of cases, each checked and then timed.
+ */
+#include "product.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK_BUDGET 1e8
+
+typedef struct bench_options {
+    const char *device;
+    int64_t seed;
+    double seconds;
+    bool warm, no_check, json, csv, verbose;
+} bench_options;
+
+typedef struct bench_state {
+    const bench_options *options;
+    nib_device *dev;
+    nib_device_info info;
+    tool_table table;
+    tool_json json;
+    tool_progress progress;
+    int64_t cases, wrong, skipped;
+    FILE *file;
+    const char *path;
+    double file_bytes, read_bytes;
+} bench_state;
+
+static const char *const heads[] = {">m",    ">median us", ">min us",  ">p90 us", ">runs",
+                                    ">GB/s", ">roof %",    ">GFLOP/s", "check",   "product"};
+#define HEADS ((int)(sizeof(heads) / sizeof(heads[0])))
+
+static nib_status print_desc(void *user, char *text, size_t capacity, size_t *needed)
+{
+    return nib_gemm_desc_print(user, text, capacity, needed);
+}
+
+static void report(bench_state *s, const tool_runner *r, const tool_product *p, int64_t m,
+                   const tool_check *check, const tool_timing *t, const char *line)
+{
+    double flop = 2.0 * (double)m * (double)p->desc.weight.n * (double)p->desc.weight.k;
+    double gb_per_s = (double)r->packed_bytes / t->median_us * 1e-3;
+    double roof = s->info.read_gb_per_s > 0 ? 100 * gb_per_s / s->info.read_gb_per_s : 0;
+    const char *verdict = s->options->no_check ? "-" : check->wrong ? "WRONG" : "ok";
+    if (s->options->json) {
+        tool_json *out = &s->json;
+        tool_json_begin(out, NULL, '{');
+        tool_json_int(out, "m", m);
+        tool_json_text(out, "product", line);
+        tool_json_int(out, "packed_bytes", (int64_t)r->packed_bytes);
+        tool_json_int(out, "runs", t->runs);
+        tool_json_real(out, "median_us", t->median_us);
+        tool_json_real(out, "min_us", t->min_us);
+        tool_json_real(out, "p90_us", t->high_us);
+        tool_json_real(out, "gb_per_s", gb_per_s);
+        tool_json_real(out, "roof_percent", roof);
+        tool_json_real(out, "gflop_per_s", flop / t->median_us * 1e-3);
+        tool_json_text(out, "check", verdict);
+        tool_json_end(out, '}');
+        return;
+    }
+    tool_table_add(&s->table, "%" PRId64, m);
+    tool_table_add(&s->table, "%.1f", t->median_us);
+    tool_table_add(&s->table, "%.1f", t->min_us);
+    tool_table_add(&s->table, "%.1f", t->high_us);
+    tool_table_add(&s->table, "%" PRId64, t->runs);
+    tool_table_add(&s->table, "%.2f", gb_per_s);
+    tool_table_add(&s->table, "%.1f", roof);
+    tool_table_add(&s->table, "%.1f", flop / t->median_us * 1e-3);
+    tool_table_add(&s->table, "%s", verdict);
+    tool_table_add(&s->table, "%s", line);
+}
+
+static tool_exit bench_rows(bench_state *s, tool_runner *r, const tool_product *p, int64_t m,
+                            const char *line)
+{
+    tool_check check = {0};
+    tool_timing timing;
+    tool_exit code = TOOL_OK;
+    if (!s->options->no_check) {
+        void *out = malloc(p->out_bytes + 1);
+        if (!out)
+            return tool_error(TOOL_NO_MEMORY, "no memory for the result");
+        memset(out, 0xff, p->out_bytes + 1);
+        code = tool_runner_run(r, p, m, out);
+        if (!code)
+            code = tool_product_check(p, m, out, CHECK_BUDGET, &check);
+        free(out);
+    }
+    if (!code)
+        code = tool_runner_time(r, m, s->options->seconds, &timing);
+    if (code)
+        return code;
+    s->wrong += check.wrong > 0;
+    report(s, r, p, m, &check, &timing, line);
+    return TOOL_OK;
+}
+
+static tool_exit bench_case(bench_state *s, const tool_case *what)
+{
+    tool_product product = {0};
+    tool_runner runner = {0};
+    int64_t most = 0;
+    nib_status status;
+    if (nib_gemm_supports(s->dev, &what->desc) == NIB_UNSUPPORTED) {
+        fprintf(stderr, "nib: skipped: %s\n", nib_last_message());
+        s->skipped++;
+        return TOOL_OK;
+    }
+    char *line = tool_print(print_desc, (void *)&what->desc, &status);
+    if (!line)
+        return tool_fail(status);
+    for (int i = 0; i < what->count; i++)
+        most = what->m[i] > most ? what->m[i] : most;
+    tool_exit code = tool_product_create(&what->desc, most, (uint64_t)s->options->seed, &product);
+    if (!code)
+        code = tool_runner_create(s->dev, &product, !s->options->warm, &runner);
+    for (int i = 0; i < what->count && !code && !tool_interrupted(); i++) {
+        tool_progress_at(&s->progress, s->read_bytes, line);
+        if (what->m[i] > 0)
+            code = bench_rows(s, &runner, &product, what->m[i], line);
+    }
+    tool_runner_destroy(&runner);
+    tool_product_destroy(&product);
+    free(line);
+    return code;
+}
+
+/* Blank lines and what follows '#' are comments. */
+static tool_exit bench_file(bench_state *s)
+{
+    char line[TOOL_LINE_BYTES];
+    for (int64_t number = 1; fgets(line, sizeof(line), s->file); number++) {
+        tool_case what;
+        size_t length = strlen(line);
+        if (length + 1 == sizeof(line))
+            return tool_error(TOOL_USAGE, "%s:%" PRId64 ": the line is too long", s->path, number);
+        s->read_bytes += (double)length;
+        line[strcspn(line, "#")] = 0;
+        if (!line[strspn(line, " \t\r\n")])
+            continue;
+        tool_exit code = tool_case_parse(line, &what);
+        if (!code)
+            code = bench_case(s, &what);
+        if (code)
+            return tool_error(code, "%s:%" PRId64 ": stopped here", s->path, number);
+        if (tool_interrupted())
+            return TOOL_INTERRUPTED;
+        s->cases++;
+    }
+    return ferror(s->file) ? tool_error(TOOL_MISSING, "%s: cannot read it", s->path) : TOOL_OK;
+}
+
+static void begin_output(bench_state *s)
+{
+    if (!s->options->json) {
+        tool_table_begin(&s->table, heads, HEADS);
+        return;
+    }
+    s->json.out = stdout;
+    tool_json_begin(&s->json, NULL, '{');
+    tool_json_text(&s->json, "device", s->info.selector);
+    tool_json_text(&s->json, "name", s->info.name);
+    tool_json_text(&s->json, "isa", s->info.isa);
+    tool_json_int(&s->json, "units", s->info.units);
+    tool_json_real(&s->json, "read_gb_per_s", s->info.read_gb_per_s);
+    tool_json_bool(&s->json, "cold", !s->options->warm);
+    tool_json_begin(&s->json, "cases", '[');
+}
+
+static void end_output(bench_state *s)
+{
+    if (s->options->json) {
+        tool_json_end(&s->json, ']');
+        tool_json_end(&s->json, '}');
+        return;
+    }
+    if (!s->options->csv)
+        printf("%s: %s, %s, %d units, reads %.1f GB/s; weights %s\n\n", s->info.selector,
+               s->info.name, s->info.isa, s->info.units, s->info.read_gb_per_s,
+               s->options->warm ? "warm" : "beyond the cache");
+    tool_table_end(&s->table, s->options->csv ? TOOL_CSV : TOOL_TABLE);
+    if (!s->options->csv)
+        printf("\n%" PRId64 " cases, %" PRId64 " wrong, %" PRId64 " unsupported\n", s->cases,
+               s->wrong, s->skipped);
+}
+
+static tool_exit bench(const bench_options *o, const char *path, nib_device *dev)
+{
+    bench_state s = {.options = o, .dev = dev, .path = path, .info = {.size = sizeof(s.info)}};
+    nib_status status = nib_device_get_info(dev, &s.info);
+    if (status)
+        return tool_fail(status);
+    s.file = strcmp(path, "-") ? fopen(path, "r") : stdin;
+    if (!s.file)
+        return tool_error(TOOL_MISSING, "%s: %s", path, strerror(errno));
+    if (s.file != stdin && !fseek(s.file, 0, SEEK_END)) {
+        s.file_bytes = (double)ftell(s.file);
+        rewind(s.file);
+    }
+    tool_interrupt_catch();
+    tool_progress_begin(&s.progress, "bench", s.file_bytes);
+    begin_output(&s);
+    tool_exit code = bench_file(&s);
+    tool_progress_end(&s.progress);
+    end_output(&s);
+    if (s.file != stdin)
+        fclose(s.file);
+    return code ? code : s.wrong ? TOOL_WRONG : TOOL_OK;
+}
+
+static tool_exit run(const tool_verb *verb, int argc, char **argv)
+{
+    bench_options o = {.seed = 1, .seconds = 0.5};
+    const tool_option options[] = {
+        {"device", TOOL_TEXT, "NAME", &o.device, "auto, cpu, .. ('nib devices')"},
+        {"seconds", TOOL_REAL, "S", &o.seconds, "how long to time each case and m (0.5)"},
+        {"warm", TOOL_FLAG, NULL, &o.warm, "one copy of the weights, left in the cache"},
+        {"no-check", TOOL_FLAG, NULL, &o.no_check, "time without checking first"},
+        {"seed", TOOL_INT, "N", &o.seed, "of the random operands (1)"},
+        {"json", TOOL_FLAG, NULL, &o.json, "print JSON"},
+        {"csv", TOOL_FLAG, NULL, &o.csv, "print CSV"},
+        {"verbose", TOOL_FLAG, NULL, &o.verbose, "show the library's log"},
+        {0}};
+    int operands;
+    tool_exit code;
+    nib_context *ctx;
+    nib_device *dev;
+    if (!tool_parse(verb, options, argc, argv, &operands, &code))
+        return code;
+    if (operands != 1)
+        return tool_usage(verb, "one case file is needed ('-' reads the standard input)");
+    if ((code = tool_device_open(o.device, o.verbose, &ctx, &dev)))
+        return code;
+    code = bench(&o, argv[0], dev);
+    nib_device_close(dev);
+    nib_context_destroy(ctx);
+    return code;
+}
+
+const tool_verb tool_verb_bench = {
+    .name = "bench",
+    .summary = "check and time the products of a case file",
+    .usage = "FILE [--json | --csv] [options]",
+    .details = "A case is a line that describes a product, with m=1,16,128 for its rows; '#'\n"
+               "begins a comment. Each is checked first and timed second. Weights rotate\n"
+               "through copies that exceed the last-level cache twice, unless --warm. GB/s\n"
+               "counts packed weights, roof % compares that with the device's read roof.\n",
+    .examples = "  nib bench bench/cases/decode.txt\n"
+                "  echo 'n=4096 k=4096 w=i4 g=32 m=1,128' | nib bench - --csv\n",
+    .run = run,
+};

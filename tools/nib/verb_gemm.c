@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `nib gemm`: one product with random operands, run, checked and timed.
+ */
+#include "product.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK_BUDGET 3e8
+
+typedef struct gemm_options {
+    tool_case_options product;
+    const char *device;
+    int64_t seed;
+    double seconds;
+    bool check, time, cold, json, verbose;
+} gemm_options;
+
+typedef struct gemm_result {
+    int64_t m;
+    tool_check check;
+    tool_timing timing;
+} gemm_result;
+
+static nib_status print_desc(void *user, char *text, size_t capacity, size_t *needed)
+{
+    return nib_gemm_desc_print(user, text, capacity, needed);
+}
+
+static void say_check(const tool_check *c)
+{
+    if (c->wrong)
+        printf("  check    WRONG: %" PRId64 " of %" PRId64 " checked outputs; worst at row %" PRId64
+               " column %" PRId64 ":\n           %.9g instead of %.9g, bound %.3g\n",
+               c->wrong, c->checked, c->row, c->col, c->found, c->expected, c->bound);
+    else
+        printf("  check    ok: %" PRId64 " of %" PRId64 " outputs, worst error %.2f of its bound\n",
+               c->checked, c->outputs, c->worst);
+}
+
+static void say_time(const tool_runner *r, const tool_timing *t, const tool_product *p, int64_t m,
+                     const nib_device_info *info)
+{
+    char low[32], median[32], high[32];
+    double flop = 2.0 * (double)m * (double)p->desc.weight.n * (double)p->desc.weight.k;
+    double gb_per_s = (double)r->packed_bytes / t->median_us * 1e-3;
+    printf("  run      %s median of %" PRId64 " (least %s, 90th percentile %s)\n",
+           tool_format_us(median, t->median_us), t->runs, tool_format_us(low, t->min_us),
+           tool_format_us(high, t->high_us));
+    printf("  rate     %.1f GB/s of packed weights", gb_per_s);
+    if (info->read_gb_per_s > 0)
+        printf(" (%.0f%% of the read roof)", 100 * gb_per_s / info->read_gb_per_s);
+    printf(", %.1f GFLOP/s%s\n", flop / t->median_us * 1e-3, r->copies > 1 ? ", cold weights" : "");
+}
+
+static void say(const gemm_options *o, const tool_runner *r, const tool_product *p,
+                const nib_device_info *info, const gemm_result *results, int count,
+                double context_us, const char *line)
+{
+    char a[32], b[32], c[32], d[32], e[32], f[32];
+    printf("product  %s\ndevice   %s: %s, %s\n", line, info->selector, info->name, info->isa);
+    printf("weights  %s packed\n", tool_format_bytes(a, (double)r->packed_bytes));
+    if (o->time)
+        printf("set up   context %s, create %s, pack %s, prepare %s, first run %s\n",
+               tool_format_us(b, context_us), tool_format_us(c, r->create_us),
+               tool_format_us(d, r->pack_us), tool_format_us(e, r->prepare_us),
+               tool_format_us(f, r->first_us));
+    for (int i = 0; i < count; i++) {
+        printf("m = %" PRId64 "\n", results[i].m);
+        if (o->check)
+            say_check(&results[i].check);
+        if (o->time)
+            say_time(r, &results[i].timing, p, results[i].m, info);
+        if (!o->check && !o->time)
+            puts("  ran");
+    }
+}
+
+static void say_json(const gemm_options *o, const tool_runner *r, const nib_device_info *info,
+                     const gemm_result *results, int count, double context_us, const char *line)
+{
+    tool_json out = {.out = stdout};
+    tool_json_begin(&out, NULL, '{');
+    tool_json_text(&out, "product", line);
+    tool_json_text(&out, "device", info->selector);
+    tool_json_text(&out, "isa", info->isa);
+    tool_json_int(&out, "packed_bytes", (int64_t)r->packed_bytes);
+    tool_json_real(&out, "context_us", context_us);
+    tool_json_real(&out, "create_us", r->create_us);
+    tool_json_real(&out, "pack_us", r->pack_us);
+    tool_json_real(&out, "prepare_us", r->prepare_us);
+    tool_json_real(&out, "first_run_us", r->first_us);
+    tool_json_begin(&out, "runs", '[');
+    for (int i = 0; i < count; i++) {
+        const gemm_result *one = &results[i];
+        tool_json_begin(&out, NULL, '{');
+        tool_json_int(&out, "m", one->m);
+        if (o->check) {
+            tool_json_int(&out, "outputs", one->check.outputs);
+            tool_json_int(&out, "checked", one->check.checked);
+            tool_json_int(&out, "wrong", one->check.wrong);
+            tool_json_real(&out, "worst_share_of_bound", one->check.worst);
+        }
+        if (o->time) {
+            tool_json_int(&out, "count", one->timing.runs);
+            tool_json_real(&out, "min_us", one->timing.min_us);
+            tool_json_real(&out, "median_us", one->timing.median_us);
+            tool_json_real(&out, "p90_us", one->timing.high_us);
+        }
+        tool_json_end(&out, '}');
+    }
+    tool_json_end(&out, ']');
+    tool_json_end(&out, '}');
+}
+
+static tool_exit run_rows(const gemm_options *o, tool_runner *r, const tool_product *p,
+                          gemm_result *result)
+{
+    tool_exit code;
+    void *out = malloc(p->out_bytes + 1);
+    if (!out)
+        return tool_error(TOOL_NO_MEMORY, "no memory for the result");
+    /* What a kernel forgets to write must not look like a result. */
+    memset(out, 0xff, p->out_bytes + 1);
+    code = tool_runner_run(r, p, result->m, out);
+    if (!code && o->check)
+        code = tool_product_check(p, result->m, out, CHECK_BUDGET, &result->check);
+    if (!code && o->time)
+        code = tool_runner_time(r, result->m, o->seconds, &result->timing);
+    free(out);
+    return code;
+}
+
+static tool_exit run_product(const gemm_options *o, const tool_case *what, nib_device *dev,
+                             double context_us)
+{
+    gemm_result results[TOOL_MAX_M] = {0};
+    nib_device_info info = {.size = sizeof(info)};
+    tool_product product = {0};
+    tool_runner runner = {0};
+    int64_t most = 0, wrong = 0;
+    nib_status status = nib_device_get_info(dev, &info);
+    char *line = status ? NULL : tool_print(print_desc, (void *)&what->desc, &status);
+    if (status)
+        return tool_fail(status);
+    for (int i = 0; i < what->count; i++)
+        most = what->m[i] > most ? what->m[i] : most;
+    tool_exit code = tool_product_create(&what->desc, most, (uint64_t)o->seed, &product);
+    if (!code)
+        code = tool_runner_create(dev, &product, o->cold, &runner);
+    for (int i = 0; i < what->count && !code; i++) {
+        results[i].m = what->m[i];
+        code = run_rows(o, &runner, &product, &results[i]);
+        wrong += results[i].check.wrong;
+    }
+    if (!code && o->json)
+        say_json(o, &runner, &info, results, what->count, context_us, line);
+    else if (!code)
+        say(o, &runner, &product, &info, results, what->count, context_us, line);
+    tool_runner_destroy(&runner);
+    tool_product_destroy(&product);
+    free(line);
+    return code ? code : wrong ? TOOL_WRONG : TOOL_OK;
+}
+
+static tool_exit run(const tool_verb *verb, int argc, char **argv)
+{
+    gemm_options o = {.seed = 1, .seconds = 0.5};
+    const tool_option options[] = {
+        {"device", TOOL_TEXT, "NAME", &o.device, "auto, cpu, .. ('nib devices')"},
+        {"check", TOOL_FLAG, NULL, &o.check, "compare with the product in double"},
+        {"time", TOOL_FLAG, NULL, &o.time, "time each part, and runs"},
+        {"seconds", TOOL_REAL, "S", &o.seconds, "how long to time (0.5)"},
+        {"cold", TOOL_FLAG, NULL, &o.cold, "rotate copies of the weights beyond the cache"},
+        {"seed", TOOL_INT, "N", &o.seed, "of the random operands (1)"},
+        TOOL_CASE_OPTIONS(o.product),
+        {"json", TOOL_FLAG, NULL, &o.json, "print JSON"},
+        {"verbose", TOOL_FLAG, NULL, &o.verbose, "show the library's log"},
+        {0}};
+    int operands;
+    tool_exit code;
+    nib_context *ctx;
+    nib_device *dev;
+    tool_case what;
+    double context_us;
+    if (!tool_parse(verb, options, argc, argv, &operands, &code))
+        return code;
+    if ((code = tool_case_from(verb, &o.product, argv, operands, &what)))
+        return code;
+    double begun = tool_now_us();
+    if ((code = tool_device_open(o.device, o.verbose, &ctx, &dev)))
+        return code;
+    context_us = tool_now_us() - begun;
+    code = run_product(&o, &what, dev, context_us);
+    nib_device_close(dev);
+    nib_context_destroy(ctx);
+    return code;
+}
+
+const tool_verb tool_verb_gemm = {
+    .name = "gemm",
+    .summary = "run one product; check it, time it",
+    .usage = "[key=value ..] [--check] [--time] [options]",
+    .details = "The product is a description line, options, or both; 'm' may be a list.\n"
+               "Exit code 1 says that a check failed.\n",
+    .examples = "  nib gemm n=4096 k=4096 w=u4 g=128 z=float:f16 m=1 --check --time\n"
+                "  nib gemm --n 14336 --k 4096 --w i4 --group 32 --m 1,128 --time --cold\n"
+                "  NIB_DEVICE=cpu nib gemm n=33 k=77 w=u3 g=25 a=bf16 m=5 --check --json\n",
+    .run = run,
+};

@@ -11,7 +11,7 @@
 enum {
     NIB_CPU_AVX512_ROWS = 12, /* 12 x 2 sums, 2 weights, 1 activation: 27 of 32 registers */
     NIB_CPU_AVX512_TILES = 2,
-    NIB_CPU_AVX512_DIRECT_ROWS = 8,
+    NIB_CPU_AVX512_DIRECT_ROWS = 4, /* x 2 tiles: more rows measured slower, sums spill */
     NIB_CPU_AVX512_DIRECT_TILES = 4
 };
 

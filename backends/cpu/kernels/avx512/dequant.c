@@ -9,7 +9,12 @@
 #include "kernels/avx512/avx512.h"
 #include "kernels/avx512/load.h"
 
-typedef enum decode_kind { DECODE_TABLE, DECODE_UNSIGNED, DECODE_OFFSET, DECODE_SIGNED } decode_kind;
+typedef enum decode_kind {
+    DECODE_TABLE,
+    DECODE_UNSIGNED,
+    DECODE_OFFSET,
+    DECODE_SIGNED
+} decode_kind;
 
 NIB_CPU_INLINE __m512 apply(const nib_cpu_rule rule, __m512 c, __m512 s, __m512 z)
 {
@@ -111,10 +116,10 @@ NIB_CPU_INLINE void decode(const nib_cpu_codes *codes, int64_t unit, int64_t uni
 }
 
 /* A macro because C has no other way to write twelve functions that differ in two constants. */
-#define DEQUANT(name, bits, kind)                                                              \
-    static void name(const nib_cpu_codes *codes, int64_t unit, int64_t units, float *out)      \
-    {                                                                                          \
-        decode(codes, unit, units, out, bits, kind);                                           \
+#define DEQUANT(name, bits, kind)                                                         \
+    static void name(const nib_cpu_codes *codes, int64_t unit, int64_t units, float *out) \
+    {                                                                                     \
+        decode(codes, unit, units, out, bits, kind);                                      \
     }
 
 DEQUANT(dequant_1, 1, DECODE_TABLE)

@@ -26,8 +26,8 @@ enum {
 
 /* Where everything lies in the workspace, in floats. */
 typedef struct panel_plan {
-    int64_t chunk;       /* rows of act at a time, a multiple of panel_rows */
-    int64_t job_tiles;   /* n tiles of a job, a multiple of panel_tiles */
+    int64_t chunk;     /* rows of act at a time, a multiple of panel_rows */
+    int64_t job_tiles; /* n tiles of a job, a multiple of panel_tiles */
     int64_t jobs;
     int64_t k_blocks;
     int64_t act_floats;
@@ -58,8 +58,8 @@ static panel_plan make_plan(const nib_cpu_kernel *kernel, int64_t chunk)
 uint64_t nib_cpu_panel_workspace(const nib_cpu_kernel *kernel, int64_t m)
 {
     panel_plan plan = make_plan(kernel, nib_cpu_min(m, CHUNK_ROWS));
-    return sizeof(float) * (uint64_t)(plan.act_floats + plan.gated_floats +
-                                      kernel->threads * plan.thread_floats);
+    return sizeof(float) *
+           (uint64_t)(plan.act_floats + plan.gated_floats + kernel->threads * plan.thread_floats);
 }
 
 static void apply_rule(const nib_cpu_codes *codes, int64_t count, float *out)
@@ -221,8 +221,7 @@ void nib_cpu_panel_launch(const nib_cpu_call *call)
     panel_plan plan = make_plan(kernel, rows);
 #pragma omp parallel num_threads(kernel->threads)
     for (int64_t m0 = 0; m0 < call->args->m; m0 += plan.chunk) {
-        nib_cpu_run run =
-            nib_cpu_run_make(call, m0, nib_cpu_min(plan.chunk, call->args->m - m0));
+        nib_cpu_run run = nib_cpu_run_make(call, m0, nib_cpu_min(plan.chunk, call->args->m - m0));
         run_chunk(kernel, &run, &plan, call->args->workspace);
     }
 }

@@ -515,7 +515,7 @@ Test(llama_model, survives_random_damage)
     const char *table_end = memmem(data, bytes, "output.weight", 13);
     cr_assert_not_null(table_end);
     int opened = 0, refused = 0;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 150; i++) {
         llama_model *model = NULL;
         int64_t place = test_random_below(&random, i % 2 ? 900 : table_end + 40 - data);
         char before = data[place];
@@ -539,8 +539,8 @@ Test(llama_model, survives_random_damage)
         llama_model_close(model);
         opened++;
     }
-    cr_expect_gt(opened, 20);
-    cr_expect_gt(refused, 20);
+    cr_expect_gt(opened, 10);
+    cr_expect_gt(refused, 10);
     free(data);
 }
 

@@ -102,6 +102,10 @@ static bool make_weights(bench_problem *p, uint64_t *seed)
         uint64_t r = next_random(seed);
         memcpy(p->codes + i, &r, 8);
     }
+    if (nib_type_bits(w->type) == 8) /* NaN and infinity would make every sum one */
+        for (size_t i = 0; i < codes; i++)
+            if (!isfinite(nib_type_decode(w->type, p->codes[i])))
+                p->codes[i] = 0;
     int64_t count = w->n * p->groups;
     fill_positive(w->scale_type, p->scales, count, -7, seed);
     int bits = nib_type_bits(w->type);

@@ -51,6 +51,10 @@ static double peak_flop_per_us(const nib_device_info *info, nib_type math)
     return (tera > 0 ? tera : info->f32_tflop_per_s) * 1e6;
 }
 
+/* Share of the shorter of reading and computing that the longer does not hide. It also decides
+ * between candidates that the same memory bounds. */
+static const double not_hidden = 0.1;
+
 double nib_plan_predict(const nib_device_info *info, const nib_variant *v,
                         const nib_gemm_desc *desc, int64_t m, const char **bound)
 {
@@ -70,10 +74,10 @@ double nib_plan_predict(const nib_device_info *info, const nib_variant *v,
     double rows =
         (double)nib_ceil_div(m, v->m_tile > 0 ? v->m_tile : 1) * (v->m_tile > 0 ? v->m_tile : 1);
     double math = 2 * rows * codes / (peak_flop_per_us(info, v->math_type) * v->efficiency);
-    bool by_memory = memory > decode + math;
+    double compute = decode + math;
     if (bound)
-        *bound = by_memory ? "memory" : decode > math ? "decode" : "math";
-    return info->launch_us + (by_memory ? memory : decode + math);
+        *bound = memory > compute ? "memory" : decode > math ? "decode" : "math";
+    return info->launch_us + fmax(memory, compute) + not_hidden * fmin(memory, compute);
 }
 
 static bool in_range(const nib_variant *v, int32_t bucket)

@@ -68,7 +68,7 @@ int32_t nib_quantize_threads(int32_t asked);
 void nib_quantize_parallel(int32_t threads, int64_t count, void (*body)(void *ctx, int64_t index),
                            void *ctx);
 /* Clears `parts` partial results of `bytes` each and runs fn on as many runs of rows; returns
- * parts, which depends on region->rows alone. `partials` has room for NIB_QUANTIZE_PARTS. */
+ * parts, which depends on the region's shape alone. `partials` has room for NIB_QUANTIZE_PARTS. */
 typedef void (*nib_region_fn)(const void *ctx, const nib_region *part, void *partial);
 int32_t nib_region_reduce(const nib_region *region, int32_t threads, nib_region_fn fn,
                           const void *ctx, void *partials, size_t bytes);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_THREADS = 256 };
+enum { MOST_THREADS = 256, LEAST_PART = 16384 /* weights */ };
 
 int32_t nib_quantize_threads(int32_t asked)
 {
@@ -81,14 +81,17 @@ static void reduce_part(void *ctx, int64_t index)
 int32_t nib_region_reduce(const nib_region *region, int32_t threads, nib_region_fn fn,
                           const void *ctx, void *partials, size_t bytes)
 {
-    if (region->rows == 1) {
-        memset(partials, 0, bytes);
+    /* By shape alone, and a part is worth a thread. */
+    int64_t parts = 1 + region->rows * region->cols / LEAST_PART;
+    parts = parts < region->rows ? parts : region->rows;
+    parts = parts < NIB_QUANTIZE_PARTS ? parts : NIB_QUANTIZE_PARTS;
+    memset(partials, 0, bytes * (size_t)parts);
+    if (parts == 1) {
         fn(ctx, region, partials);
         return 1;
     }
     reduction r = {.region = region, .fn = fn, .ctx = ctx, .partials = partials, .bytes = bytes};
-    r.parts = (int32_t)(region->rows < NIB_QUANTIZE_PARTS ? region->rows : NIB_QUANTIZE_PARTS);
-    memset(partials, 0, bytes * (size_t)r.parts);
+    r.parts = (int32_t)parts;
     nib_quantize_parallel(threads, r.parts, reduce_part, &r);
     return r.parts;
 }

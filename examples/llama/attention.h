@@ -16,13 +16,13 @@ typedef struct llama_cache {
     void *values;
     float *wide_keys, *wide_values; /* one layer as f32, [capacity][width], when type is f16 */
     float *scores;                  /* [threads][capacity] */
-    int64_t threads;
+    int threads;
     uint64_t bytes; /* of all of the above */
 } llama_cache;
 
 /* `cache` must be zero; free it after a failure too. */
 nib_status llama_cache_create(const llama_params *params, int64_t capacity, nib_type type,
-                              llama_cache *cache);
+                              int threads, llama_cache *cache);
 void llama_cache_free(llama_cache *cache);
 
 /* Cosines and sines of positions first..first+count: [count][rope_dims / 2] each. */

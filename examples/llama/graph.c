@@ -60,8 +60,8 @@ nib_status llama_session_create(llama_model *model, const llama_session_options 
     s->batch = options->batch ? options->batch : LLAMA_BATCH_MAX;
     if (s->batch > options->context)
         s->batch = options->context;
-    nib_status status =
-        llama_cache_create(&model->params, options->context, options->cache_type, &s->cache);
+    nib_status status = llama_cache_create(&model->params, options->context, options->cache_type,
+                                           model->engine.threads, &s->cache);
     if (status == NIB_OK)
         status = allocate(s);
     if (status != NIB_OK) {
@@ -106,10 +106,12 @@ static void add(float *x, const float *y, int64_t count)
         x[i] += y[i];
 }
 
-/* gate = silu(gate) * up */
-static void gate_up(float *gate, const float *up, int64_t count)
+/* gate = silu(gate) * up, element by element */
+static void gate_up(llama_session *s, int64_t count)
 {
-#pragma omp parallel for schedule(static) if (count > 16384)
+    float *gate = s->gate;
+    const float *up = s->up;
+#pragma omp parallel for schedule(static) num_threads(s->cache.threads) if (count > 16384)
     for (int64_t i = 0; i < count; i++)
         gate[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
 }
@@ -150,7 +152,7 @@ static nib_status gated_block(llama_session *s, int64_t index, int64_t rows)
     if ((status = run(s, &layer->gate, s->norm, rows, s->gate)) != NIB_OK ||
         (status = run(s, &layer->up, s->norm, rows, s->up)) != NIB_OK)
         return status;
-    gate_up(s->gate, s->up, rows * p->ff);
+    gate_up(s, rows * p->ff);
     status = run(s, &layer->down, s->gate, rows, s->norm);
     if (status == NIB_OK)
         add(s->x, s->norm, rows * p->embed);

@@ -65,9 +65,10 @@ typedef struct nib_variant {
     int32_t m_tile, n_tile, k_tile;
     int32_t stages, threads;
     uint64_t shared_bytes;
-    /* Model: us = launch + max(packed bytes / read bandwidth,
+    /* Model: with memory = packed bytes / read bandwidth and compute =
      *   n k passes / (decode_per_ns units 1000) + 2 ceil(m / m_tile) m_tile n k / (peak
-     * efficiency)) with passes = ceil(m / decode_m). */
+     * efficiency), passes = ceil(m / decode_m): us = launch + max(memory, compute) + 0.1
+     * min(memory, compute). */
     double decode_per_ns;    /* weights one unit turns into operands in a nanosecond */
     int64_t decode_m;        /* rows of act that share one decoding; 0: all */
     double efficiency;       /* share of the matrix peak its inner loop reaches */

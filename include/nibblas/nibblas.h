@@ -450,11 +450,13 @@ typedef struct nib_quantize_options {
     nib_quantizer method;
     /* Says the method's target: integers without zeros are symmetric, with float, rescale or code
      * zeros asymmetric; nf4 absmax; e2m1 with e8m0 scales per 32 is MXFP4, with e4m3 per 16 NVFP4
-     * (second level in alpha); other floats absmax; lut4 fits its table by k-means. */
+     * (second level in alpha); other floats absmax; lut4 finds the best table for the
+     * scaled weights. docs/quantizers.md has the formulas. */
     nib_weight_desc weight;
     double percentile;  /* two-sided, 0 < p <= 100; 0: 99.9 */
-    int32_t iterations; /* of HQQ and k-means; 0: 20 */
-    int32_t threads;    /* 0: as many as OpenMP gives */
+    int32_t iterations; /* of HQQ; 0: 20 */
+    int32_t threads;    /* 0: OMP_NUM_THREADS, else the processors this process may use; the bits
+                         * of the result do not depend on it */
 } nib_quantize_options;
 
 /* Arrays the caller owns, sizes from nib_weight_desc_bytes. Codes in the plain layout. */

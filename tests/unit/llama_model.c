@@ -39,13 +39,18 @@ static llama_synthetic small(void)
         .layers = 2, .embed = 96, .heads = 6, .kv_heads = 2, .ff = 160, .context = 64, .seed = 3};
 }
 
-static llama_model *open_model(const llama_synthetic *synthetic, nib_type act_type)
+static llama_model *open_on(const char *device, const llama_synthetic *synthetic, nib_type act_type)
 {
-    llama_engine_options options = {.device = "cpu", .act_type = act_type};
+    llama_engine_options options = {.device = device, .act_type = act_type};
     llama_model *model = NULL;
     cr_assert_eq(llama_synthetic_write(synthetic, path), NIB_OK, "%s", llama_message());
     cr_assert_eq(llama_model_open(path, &options, &model), NIB_OK, "%s", llama_message());
     return model;
+}
+
+static llama_model *open_model(const llama_synthetic *synthetic, nib_type act_type)
+{
+    return open_on("cpu", synthetic, act_type);
 }
 
 static llama_session *open_session(llama_model *model, nib_type cache_type, int64_t batch)
@@ -230,6 +235,21 @@ Test(llama_model, pieces_of_a_prompt_give_the_same_logits)
     for (int64_t batch = 1; batch <= 16; batch += 5)
         cr_expect_lt(difference(model, NIB_F32, batch), 5e-6, "batch %" PRId64, batch);
     llama_model_close(model);
+}
+
+/* The check backend is a device that is not named cpu: activations and outputs are copied. It also
+ * validates every call. */
+Test(llama_model, runs_on_a_device_with_memory_of_its_own)
+{
+    llama_synthetic synthetic = small();
+    setenv("NIB_BACKEND_PATH", NIB_BINARY_DIR "/lib/test-backends", 1);
+    static const nib_type types[] = {NIB_F32, NIB_F16};
+    for (size_t i = 0; i < 2; i++) {
+        llama_model *model = open_on("check:0", &synthetic, types[i]);
+        cr_expect(!model->engine.in_place);
+        cr_expect_lt(difference(model, NIB_F32, 7), i ? 4e-3 : 5e-6);
+        llama_model_close(model);
+    }
 }
 
 Test(llama_model, keeps_quantised_weights_exactly)

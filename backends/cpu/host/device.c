@@ -14,6 +14,7 @@
 static const nib_cpu_isa *const isas[] = {
 #ifdef NIB_CPU_X86
     &nib_cpu_avx512,
+    &nib_cpu_avx2,
 #endif
     &nib_cpu_portable,
 };

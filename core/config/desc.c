@@ -215,6 +215,9 @@ nib_status nib_gemm_desc_check(const nib_gemm_desc *desc, nib_gemm_desc *out)
         status = nib_weight_desc_check(&d.weight, &d.weight);
     if (status)
         return status;
+    for (int i = 0; i < 4; i++)
+        if (d.reserved[i])
+            return nib_fail(NIB_INVALID, "nib_gemm_desc.reserved[%d] is not zero", i);
     if (d.flags & ~known)
         return nib_fail(NIB_INVALID, "gemm flags 0x%x have bits that mean nothing", d.flags);
     if (!d.acc_type)

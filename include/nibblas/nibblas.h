@@ -196,6 +196,7 @@ typedef struct nib_gemm_desc {
     nib_act_scale act_scale;
     nib_type bias_type; /* f16, bf16, f32; NIB_TYPE_NONE: no bias */
     nib_epilogue epilogue;
+    uint32_t reserved[4]; /* zero; like nib_weight_desc, this struct never grows */
 } nib_gemm_desc;
 
 /* Checks a description and makes it canonical, so that equal products are equal bytes: acc_type
@@ -263,9 +264,10 @@ typedef struct nib_device_info {
     char isa[32];      /* "sm_90a", "gfx942", "avx512-vnni" */
     char driver[64];   /* driver and its version */
     uint64_t memory_bytes;
-    uint64_t cache_bytes;   /* last-level cache */
-    uint64_t shared_bytes;  /* shared memory or local data share per unit; on a CPU the L2 cache */
-    double read_gb_per_s;   /* memory read bandwidth: nominal, or measured where the name says so */
+    uint64_t cache_bytes;  /* last-level cache */
+    uint64_t shared_bytes; /* shared memory or local data share per unit; on a CPU the L2 cache */
+    /* Nominal rates, the same in every process, for planning; `nib bench` measures. */
+    double read_gb_per_s;   /* of memory */
     double f32_tflop_per_s; /* dense peaks; 0: the device has no such path */
     double f16_tflop_per_s;
     double i8_top_per_s;

@@ -18,8 +18,9 @@
  *  - Strides count elements, sizes named `bytes` count bytes, times named `us` are microseconds.
  *  - Functions may be called from any thread. Handles are immutable after creation, except that a
  *    nib_writer and destroy calls need one thread at a time.
- *  - Only nib_gemm_run() promises neither to allocate, compile, block nor read the environment. On
- *    the CPU the first run of a thread that did not prepare may start OpenMP's threads for it.
+ *  - Only nib_gemm_run() promises neither to allocate, compile, block nor read the environment.
+ *  - The CPU's threads belong to the device. A run that finds them busy with another, and every run
+ *    in a forked child, computes on the calling thread alone, with the same bits.
  *  - A device must outlive the gemms and weights made on it; weights may outlive their gemm.
  *  - Destroying NULL is harmless. Other NULL arguments are NIB_INVALID unless allowed below.
  *

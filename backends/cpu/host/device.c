@@ -51,11 +51,15 @@ nib_status nib_cpu_device_open(uint32_t index, void **dev)
     if (!isa)
         return nib_cpu_host->fail(
             NIB_UNSUPPORTED, "NIB_CPU_ISA is '%s', which this processor or build lacks", wanted);
+    int32_t threads = nib_cpu_threads(nib_cpu_host->env("OMP_NUM_THREADS"));
     nib_cpu_device *device = malloc(sizeof(*device));
-    if (!device)
+    nib_cpu_crew *crew = nib_cpu_crew_create(threads);
+    if (!device || !crew) {
+        free(device);
+        nib_cpu_crew_destroy(crew);
         return nib_cpu_host->fail(NIB_NO_MEMORY, "no memory for a device");
-    *device = (nib_cpu_device){.isa = isa,
-                               .threads = nib_cpu_threads(nib_cpu_host->env("OMP_NUM_THREADS"))};
+    }
+    *device = (nib_cpu_device){.isa = isa, .threads = threads, .crew = crew};
     snprintf(device->isa_name, sizeof(device->isa_name), "%s", isa->present());
     *dev = device;
     return NIB_OK;
@@ -63,7 +67,9 @@ nib_status nib_cpu_device_open(uint32_t index, void **dev)
 
 void nib_cpu_device_close(void *dev)
 {
-    free(dev);
+    nib_cpu_device *device = dev;
+    nib_cpu_crew_destroy(device->crew);
+    free(device);
 }
 
 static void processor_name(char *name, size_t capacity)
@@ -143,7 +149,7 @@ nib_status nib_cpu_device_info(void *dev, nib_device_info *info)
         nominal_ghz(info->name) * device->isa->f32_per_cycle * device->threads * 1e-3;
     info->f16_tflop_per_s = 0; /* halves are computed as f32 */
     info->i8_top_per_s = info->f32_tflop_per_s * device->isa->i8_per_f32;
-    info->launch_us = 2; /* waking a team that waits in OpenMP's barrier */
+    info->launch_us = 2; /* waking the crew while it still spins */
     return NIB_OK;
 }
 

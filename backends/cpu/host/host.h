@@ -11,6 +11,7 @@
 typedef struct nib_cpu_device {
     const nib_cpu_isa *isa; /* its rows come first, the portable ones behind */
     int32_t threads;
+    nib_cpu_crew *crew;
     char isa_name[32];
 } nib_cpu_device;
 

@@ -86,14 +86,14 @@ void nib_file_close(nib_file *file)
 
 const char *nib_file_format(const nib_file *file)
 {
-    return file->format->name;
+    return file ? file->format->name : "?";
 }
 
 /* ---- tensors ---- */
 
 int64_t nib_file_tensor_count(const nib_file *file)
 {
-    return file->entries_count;
+    return file ? file->entries_count : 0;
 }
 
 static nib_status entry_at(const nib_file *file, int64_t index, const nib_entry **out)
@@ -135,8 +135,11 @@ nib_status nib_file_tensor(const nib_file *file, int64_t index, nib_tensor *out)
 
 nib_status nib_file_find(const nib_file *file, const char *name, int64_t *index)
 {
-    if (!file || !name)
-        return nib_fail(NIB_INVALID, "nib_file_find: %s is NULL", file ? "name" : "file");
+    if (!file || !name || !index)
+        return nib_fail(NIB_INVALID, "nib_file_find: %s is NULL",
+                        !file  ? "file"
+                        : name ? "index"
+                               : "name");
     int64_t found = nib_entries_find(file, name);
     if (found < 0)
         return nib_fail(NIB_MISSING, "no tensor '%s' among the %" PRId64 " of the %s file", name,
@@ -232,7 +235,7 @@ nib_status nib_file_read_f32(const nib_file *file, int64_t index, int64_t r0, in
 
 int64_t nib_file_meta_count(const nib_file *file)
 {
-    return file->metas_count;
+    return file ? file->metas_count : 0;
 }
 
 nib_status nib_file_meta(const nib_file *file, int64_t index, const char **key, nib_meta *value)

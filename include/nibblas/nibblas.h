@@ -516,7 +516,7 @@ typedef struct nib_tensor {
 
 NIB_API nib_status nib_file_open(const char *path, nib_file **out);
 NIB_API void nib_file_close(nib_file *file);
-/* "nib", "gguf", "safetensors" or "npy". */
+/* "nib", "gguf", "safetensors" or "npy"; "?" for NULL, whose counts are 0. */
 NIB_API const char *nib_file_format(const nib_file *file);
 NIB_API int64_t nib_file_tensor_count(const nib_file *file);
 NIB_API nib_status nib_file_tensor(const nib_file *file, int64_t index, nib_tensor *out);

@@ -564,6 +564,20 @@ NibTest(what_is_no_file_is_neither_read_nor_replaced)
     cr_expect_eq(test_folder_count(folder), 1);
 }
 
+NibTest(no_file_and_no_place_are_told_not_followed)
+{
+    nib_writer *writer;
+    nib_file *file;
+    OK(nib_writer_create(path, &writer));
+    OK(nib_writer_finish(writer));
+    OK(nib_file_open(path, &file));
+    expect_invalid(nib_file_find(file, "a", NULL), "index is NULL");
+    nib_file_close(file);
+    cr_expect_str_eq(nib_file_format(NULL), "?");
+    cr_expect_eq(nib_file_tensor_count(NULL), 0);
+    cr_expect_eq(nib_file_meta_count(NULL), 0);
+}
+
 NibTest(writers_that_give_up_leave_nothing)
 {
     nib_writer *writer;

@@ -201,6 +201,9 @@ static nib_status run_job(nib_gemm *gemm, const nib_pack_job *job, nib_weights *
     size_t bytes[NIB_SECTION_KINDS], at[NIB_SECTION_KINDS], total;
     nib_weights *w = NULL;
     unsigned char *staging = NULL;
+    if (gemm->desc.out_type == NIB_I32 && job->alpha != 1)
+        return nib_fail(NIB_INVALID, "alpha is %g, but a product with i32 output needs 1",
+                        (double)job->alpha);
     nib_status status = nib_packing_bytes(&gemm->packing, &gemm->desc.weight, bytes);
     if (!status)
         status = place_sections(bytes, at, &total);
@@ -254,20 +257,6 @@ static nib_status source_matrix(const char *what, const char *layout, int32_t bi
     return nib_matrix_at(made, (void *)data, n, k, out);
 }
 
-static nib_status check_g_idx(const nib_weight_desc *d, const int32_t *g_idx)
-{
-    int64_t groups = nib_desc_groups(d);
-    if (!g_idx)
-        return nib_fail(NIB_INVALID, "the source has no g_idx, but the description has");
-    for (int64_t k = 0; k < d->k; k++)
-        if (g_idx[k] < 0 || g_idx[k] >= groups)
-            return nib_fail(NIB_INVALID,
-                            "g_idx[%" PRId64 "] is %d, expected 0..%" PRId64
-                            " (k / group rounded up, less one)",
-                            k, g_idx[k], groups - 1);
-    return NIB_OK;
-}
-
 nib_status nib_weights_pack(nib_gemm *gemm, const nib_weight_source *source, nib_weights **out)
 {
     if (!gemm || !out)
@@ -279,26 +268,12 @@ nib_status nib_weights_pack(nib_gemm *gemm, const nib_weight_source *source, nib
     const nib_weight_desc *d = &gemm->desc.weight;
     int64_t rows = nib_desc_scale_rows(d), groups = nib_desc_groups(d);
     bool code_zeros = d->zero == NIB_ZERO_CODE;
-    nib_pack_job job = {.alpha = s.alpha == 0 ? 1 : s.alpha};
-    if (s.flags & ~(uint32_t)NIB_SOURCE_NEGATE_ZEROS)
-        return nib_fail(NIB_INVALID, "source flags 0x%x have bits that mean nothing", s.flags);
-    if (s.flags & NIB_SOURCE_NEGATE_ZEROS && code_zeros)
-        return nib_fail(NIB_INVALID, "NIB_SOURCE_NEGATE_ZEROS is for float zeros, these are codes");
-    if (s.zero_offset && !code_zeros)
-        return nib_fail(NIB_INVALID, "zero_offset is for code zeros, these are %s",
-                        d->zero ? "floats" : "none");
-    if (gemm->desc.out_type == NIB_I32 && job.alpha != 1)
-        return nib_fail(NIB_INVALID, "alpha is %g, but a product with i32 output needs 1",
-                        job.alpha);
-    if (d->flags & NIB_WEIGHT_G_IDX) {
-        status = check_g_idx(d, s.g_idx);
-        job.g_idx = s.g_idx;
-    }
-    if (!status && d->type == NIB_LUT4) {
-        if (!s.table)
-            return nib_fail(NIB_INVALID, "lut4 weights need the table of 16 floats");
-        job.table = s.table;
-    }
+    nib_pack_job job = {
+        .alpha = s.alpha == 0 ? 1 : s.alpha,
+        .g_idx = d->flags & NIB_WEIGHT_G_IDX ? s.g_idx : NULL,
+        .table = d->type == NIB_LUT4 ? s.table : NULL,
+    };
+    status = nib_source_check(d, &s);
     if (!status)
         status = source_matrix("codes", s.layout ? s.layout : "plain", nib_type_bits(d->type),
                                s.codes, s.codes_bytes, d->n, d->k, &job.layouts[0], &job.codes);
@@ -315,9 +290,7 @@ nib_status nib_weights_pack(nib_gemm *gemm, const nib_weight_source *source, nib
                                &job.layouts[2], &job.zeros);
     if (status)
         return status;
-    job.zero_change.add = (uint32_t)s.zero_offset;
-    if (s.flags & NIB_SOURCE_NEGATE_ZEROS)
-        job.zero_change.flip = 1u << (nib_desc_zero_bits(d) - 1);
+    job.zero_change = nib_source_zero_change(d, &s);
     return run_job(gemm, &job, out);
 }
 
@@ -417,19 +390,25 @@ nib_status nib_weights_convert(const nib_weights *weights, nib_gemm *gemm, nib_w
     return nib_weights_slice(weights, 0, weights->desc.n, 0, weights->desc.k, gemm, out);
 }
 
-/* Copies one matrix of stored weights out to a caller's buffer in the caller's layout. */
-static nib_status unpack_one(const nib_stored_weights *stored, const char *stored_text,
-                             int32_t bits, int64_t n, int64_t k, int first, const char *layout,
-                             void *to)
-{
+/* One matrix on its way out to a caller's buffer: both layouts made, nothing copied yet. */
+typedef struct unpacking {
     nib_layout from_layout, to_layout;
-    nib_matrix from, target;
-    nib_status status = stored_matrix(stored, stored_text, bits, n, k, first, &from_layout, &from);
+    nib_matrix from, to;
+    bool wanted;
+} unpacking;
+
+static nib_status prepare_unpacking(const nib_stored_weights *stored, const char *stored_text,
+                                    int32_t bits, int64_t n, int64_t k, int first,
+                                    const char *layout, void *to, unpacking *out)
+{
+    out->wanted = to != NULL;
+    if (!to)
+        return NIB_OK;
+    nib_status status =
+        stored_matrix(stored, stored_text, bits, n, k, first, &out->from_layout, &out->from);
     if (!status)
-        status = nib_layout_make(layout, bits, &to_layout);
-    if (!status)
-        status = nib_matrix_at(&to_layout, to, n, k, &target);
-    return status ? status : nib_matrix_copy(&from, 0, 0, &target, NULL);
+        status = nib_layout_make(layout, bits, &out->to_layout);
+    return status ? status : nib_matrix_at(&out->to_layout, to, n, k, &out->to);
 }
 
 nib_status nib_weights_unpack(const nib_weights *weights, const char *layout, void *codes,
@@ -440,28 +419,30 @@ nib_status nib_weights_unpack(const nib_weights *weights, const char *layout, vo
         return nib_fail(NIB_INVALID, "the weights are NULL");
     const nib_weight_desc *d = &weights->desc;
     int64_t rows = nib_desc_scale_rows(d), groups = nib_desc_groups(d);
+    const char *zero_default = d->zero == NIB_ZERO_CODE ? "bytes" : "plain";
     if ((scales && !d->scale_type) || (zeros && !d->zero))
         return nib_fail(NIB_INVALID, "these weights have no %s",
                         scales && !d->scale_type ? "scales" : "zeros");
     nib_stored_weights stored;
+    unpacking parts[3];
     void *owned;
     nib_status status = nib_weights_host(weights, &stored, &owned);
     if (status)
         return status;
-    if (codes)
-        status = unpack_one(&stored, stored.layout, nib_type_bits(d->type), d->n, d->k,
-                            NIB_SECTION_CODES0, layout ? layout : "plain", codes);
-    if (!status && scales)
-        status =
-            unpack_one(&stored, stored.scale_layout, nib_type_bits(d->scale_type), rows, groups,
-                       NIB_SECTION_SCALES, scale_layout ? scale_layout : "plain", scales);
-    if (!status && zeros)
-        status = unpack_one(&stored, stored.zero_layout, nib_desc_zero_bits(d), rows, groups,
-                            NIB_SECTION_ZEROS,
-                            zero_layout                ? zero_layout
-                            : d->zero == NIB_ZERO_CODE ? "bytes"
-                                                       : "plain",
-                            zeros);
+    /* All layouts before the first copy: a failed call leaves every array as it was. */
+    status = prepare_unpacking(&stored, stored.layout, nib_type_bits(d->type), d->n, d->k,
+                               NIB_SECTION_CODES0, layout ? layout : "plain", codes, &parts[0]);
+    if (!status)
+        status = prepare_unpacking(&stored, stored.scale_layout, nib_type_bits(d->scale_type), rows,
+                                   groups, NIB_SECTION_SCALES,
+                                   scale_layout ? scale_layout : "plain", scales, &parts[1]);
+    if (!status)
+        status = prepare_unpacking(&stored, stored.zero_layout, nib_desc_zero_bits(d), rows, groups,
+                                   NIB_SECTION_ZEROS, zero_layout ? zero_layout : zero_default,
+                                   zeros, &parts[2]);
+    for (int i = 0; i < 3 && !status; i++)
+        if (parts[i].wanted)
+            status = nib_matrix_copy(&parts[i].from, 0, 0, &parts[i].to, NULL);
     free(owned);
     return status;
 }
@@ -484,4 +465,32 @@ nib_status nib_weights_unpack_extra(const nib_weights *weights, int32_t *g_idx, 
         memcpy(table, stored.section[NIB_SECTION_TABLE], stored.bytes[NIB_SECTION_TABLE]);
     free(owned);
     return NIB_OK;
+}
+
+nib_status nib_weights_dequantize(const nib_weights *weights, int64_t n0, int64_t n1, float *out,
+                                  int64_t ldo)
+{
+    if (!weights || !out)
+        return nib_fail(NIB_INVALID,
+                        "nib_weights_dequantize needs weights and a place for the values");
+    const nib_weight_desc *d = &weights->desc;
+    if (n0 < 0 || n1 < n0 || n1 > d->n || ldo < d->k)
+        return nib_fail(NIB_INVALID,
+                        "rows [%" PRId64 ", %" PRId64 ") with stride %" PRId64
+                        ", expected rows inside 0..%" PRId64 " and a stride of at least %" PRId64,
+                        n0, n1, ldo, d->n, d->k);
+    int64_t span;
+    if (!nib_mul_extent(n1 - n0, ldo, &span) ||
+        !nib_mul_extent(span, (int64_t)sizeof(float), &span))
+        return nib_fail(NIB_INVALID,
+                        "%" PRId64 " rows of stride %" PRId64 " do not fit in 63 bits of bytes",
+                        n1 - n0, ldo);
+    nib_stored_weights stored;
+    void *owned;
+    nib_status status = nib_weights_host(weights, &stored, &owned);
+    if (status)
+        return status;
+    status = nib_stored_read_f32(&stored, n0, n1, out, ldo);
+    free(owned);
+    return status;
 }

@@ -40,11 +40,13 @@ nib_status nib_weights_save(const nib_weights *weights, const char *path)
     return nib_writer_finish(writer);
 }
 
-/* Whether a gemm can read stored weights where they are. */
+/* Whether a gemm can read stored weights where they are. What it must refuse is left to the copy,
+ * which says why. */
 static bool can_map(const nib_stored_weights *stored, const nib_gemm *gemm)
 {
     nib_packing packing;
-    return gemm->dev->host_memory && nib_weight_desc_equal(&stored->desc, &gemm->desc.weight) &&
+    return gemm->dev->host_memory && (stored->alpha == 1 || gemm->desc.out_type != NIB_I32) &&
+           nib_weight_desc_equal(&stored->desc, &gemm->desc.weight) &&
            nib_packing_make(&stored->desc, stored->layout, stored->scale_layout,
                             stored->zero_layout, &packing) == NIB_OK &&
            packing.hash == gemm->packing.hash;

@@ -6,15 +6,19 @@
 
 #include <string.h>
 
+/* No version of a public struct comes near this. A larger size is memory that was never set, and
+ * reading that far could leave the caller's. */
+enum { MOST_BYTES = 4096 };
+
 static nib_status size_of(const void *caller, size_t least, const char *name, size_t *out)
 {
     if (!caller)
         return nib_fail(NIB_INVALID, "%s is NULL", name);
     uint32_t size;
     memcpy(&size, caller, sizeof(size));
-    if (size < least || size < sizeof(size))
-        return nib_fail(NIB_INVALID, "%s.size is %u, expected at least %zu: set it to sizeof(%s)",
-                        name, size, least, name);
+    if (size < least || size < sizeof(size) || size > MOST_BYTES)
+        return nib_fail(NIB_INVALID, "%s.size is %u: set it to sizeof(%s), which is at least %zu",
+                        name, size, name, least);
     *out = size;
     return NIB_OK;
 }

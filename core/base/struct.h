@@ -9,8 +9,8 @@
 #include "base/status.h"
 
 /* Reads `from` into a struct of `bytes` at `to`. NIB_INVALID: a size below `least`, the first
- * version of the struct. NIB_UNSUPPORTED: a newer struct that uses a field this library does not
- * know. */
+ * version of the struct, or one that no struct has. NIB_UNSUPPORTED: a newer struct that uses a
+ * field this library does not know. */
 nib_status nib_struct_read(void *to, size_t bytes, const void *from, size_t least,
                            const char *name);
 

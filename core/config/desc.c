@@ -128,6 +128,8 @@ nib_status nib_weight_desc_check(const nib_weight_desc *desc, nib_weight_desc *o
         status = check_zeros(&d);
     if (status)
         return status;
+    if (!out)
+        return nib_fail(NIB_INVALID, "there is no place for the checked description");
     if (d.flags & NIB_WEIGHT_G_IDX && d.group <= 0)
         return nib_fail(NIB_INVALID, "g_idx needs groups along k: set group to 1..k");
     if (d.group == d.k && !(d.flags & NIB_WEIGHT_G_IDX))
@@ -228,6 +230,8 @@ nib_status nib_gemm_desc_check(const nib_gemm_desc *desc, nib_gemm_desc *out)
         status = check_accumulator(&d);
     if (!status)
         status = check_output(&d);
+    if (!status && !out)
+        status = nib_fail(NIB_INVALID, "there is no place for the checked description");
     if (!status)
         *out = d;
     return status;

@@ -232,7 +232,8 @@ static nib_status parse_line(const char *line, bool gemm, nib_gemm_desc *out)
             return nib_fail(NIB_INVALID, "column %d: unknown key '%s'; known are n k w g s z wf%s",
                             field.column, field.key, gemm ? " a acc o as b e f" : "");
         if (repeated(keys, &count, field.key))
-            return nib_fail(NIB_INVALID, "column %d: key '%s' stands twice", field.column, field.key);
+            return nib_fail(NIB_INVALID, "column %d: key '%s' stands twice", field.column,
+                            field.key);
     }
     *out = desc;
     return NIB_OK;

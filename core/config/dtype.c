@@ -304,7 +304,8 @@ const char *nib_type_name(nib_type type)
 nib_status nib_type_parse(const char *name, nib_type *type)
 {
     if (!name || !type)
-        return nib_fail(NIB_INVALID, "the %s is NULL", name ? "place for the type" : "type name");
+        return nib_fail(NIB_INVALID, "%s is NULL",
+                        name ? "the place for the type" : "the type name");
     if (!strcmp(name, "none")) {
         *type = NIB_TYPE_NONE;
         return NIB_OK;

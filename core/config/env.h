@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The environment variables nibblas reads, in one table. They are read when a context is made or a
- * device opened, never later.
+ * The environment variables that the library reads, in one table, which the manual page repeats.
+ * They are read when a context is made, a device opened or a quantiser called, never by a run.
  */
 #ifndef NIB_CONFIG_ENV_H
 #define NIB_CONFIG_ENV_H

@@ -86,7 +86,7 @@ void nib_file_close(nib_file *file)
 
 const char *nib_file_format(const nib_file *file)
 {
-    return file ? file->format->name : "?";
+    return file ? file->format->name : "";
 }
 
 /* ---- tensors ---- */
@@ -137,9 +137,9 @@ nib_status nib_file_find(const nib_file *file, const char *name, int64_t *index)
 {
     if (!file || !name || !index)
         return nib_fail(NIB_INVALID, "nib_file_find: %s is NULL",
-                        !file  ? "file"
-                        : name ? "index"
-                               : "name");
+                        !file   ? "file"
+                        : !name ? "name"
+                                : "index");
     int64_t found = nib_entries_find(file, name);
     if (found < 0)
         return nib_fail(NIB_MISSING, "no tensor '%s' among the %" PRId64 " of the %s file", name,

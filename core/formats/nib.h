@@ -49,8 +49,4 @@ const nib_element *nib_dense_element_named(const char *name);
  * be canonical. NIB_INVALID with the part that is wrong. */
 nib_status nib_stored_check(const nib_stored_weights *weights);
 
-/* Rows r0..r1 of stored weights as f32, alpha included; out has desc.k columns. */
-nib_status nib_stored_read_f32(const nib_stored_weights *weights, int64_t r0, int64_t r1,
-                               float *out);
-
 #endif

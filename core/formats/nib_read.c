@@ -403,7 +403,7 @@ static nib_status nib_source(const nib_file *file, int64_t index, nib_weight_des
 static nib_status nib_read(const nib_file *file, int64_t index, int64_t r0, int64_t r1, float *out)
 {
     const stored_tensor *stored = file->entries[index].extra;
-    return nib_stored_read_f32(&stored->weights, r0, r1, out);
+    return nib_stored_read_f32(&stored->weights, r0, r1, out, stored->weights.desc.k);
 }
 
 static const char *nib_line(const nib_entry *entry)

@@ -28,25 +28,42 @@ typedef struct array {
     char text[NIB_LAYOUT_TEXT_BYTES]; /* of `to` */
 } array;
 
-static nib_status check_flags(const nib_weight_desc *d, const nib_weight_source *s)
+static nib_status check_g_idx(const nib_weight_desc *d, const int32_t *g_idx)
+{
+    int64_t groups = nib_desc_groups(d);
+    if (!g_idx)
+        return nib_fail(NIB_INVALID, "the source has no g_idx, but the description has");
+    for (int64_t k = 0; k < d->k; k++)
+        if (g_idx[k] < 0 || g_idx[k] >= groups)
+            return nib_fail(NIB_INVALID,
+                            "g_idx[%" PRId64 "] is %d, expected 0..%" PRId64
+                            " (k / group rounded up, less one)",
+                            k, g_idx[k], groups - 1);
+    return NIB_OK;
+}
+
+nib_status nib_source_check(const nib_weight_desc *d, const nib_weight_source *s)
 {
     bool floats = d->zero == NIB_ZERO_FLOAT || d->zero == NIB_ZERO_RESCALE;
+    const char *zeros = floats ? "floats" : d->zero ? "codes" : "none";
     if (s->flags & ~(uint32_t)NIB_SOURCE_NEGATE_ZEROS)
         return nib_fail(NIB_INVALID, "source flags 0x%x have bits that mean nothing", s->flags);
     if (s->flags & NIB_SOURCE_NEGATE_ZEROS && !floats)
-        return nib_fail(NIB_INVALID, "NIB_SOURCE_NEGATE_ZEROS goes with float or rescale zeros");
+        return nib_fail(NIB_INVALID, "NIB_SOURCE_NEGATE_ZEROS is for float zeros, these are %s",
+                        zeros);
     if (s->zero_offset && d->zero != NIB_ZERO_CODE)
-        return nib_fail(NIB_INVALID, "zero_offset is %d, but only code zeros have an offset",
-                        s->zero_offset);
-    if (d->flags & NIB_WEIGHT_G_IDX && !s->g_idx)
-        return nib_fail(NIB_INVALID, "g_idx is NULL, but the description has NIB_WEIGHT_G_IDX");
+        return nib_fail(NIB_INVALID, "zero_offset is for code zeros, these are %s", zeros);
     if (d->type == NIB_LUT4 && !s->table)
-        return nib_fail(NIB_INVALID, "table is NULL, but lut4 codes need its 16 entries");
-    for (int64_t k = 0; d->flags & NIB_WEIGHT_G_IDX && k < d->k; k++)
-        if (s->g_idx[k] < 0 || s->g_idx[k] >= nib_desc_groups(d))
-            return nib_fail(NIB_INVALID, "g_idx[%" PRId64 "] is %d, expected 0..%" PRId64, k,
-                            s->g_idx[k], nib_desc_groups(d) - 1);
-    return NIB_OK;
+        return nib_fail(NIB_INVALID, "lut4 weights need the table of 16 floats");
+    return d->flags & NIB_WEIGHT_G_IDX ? check_g_idx(d, s->g_idx) : NIB_OK;
+}
+
+nib_copy_change nib_source_zero_change(const nib_weight_desc *d, const nib_weight_source *s)
+{
+    nib_copy_change change = {.add = (uint32_t)s->zero_offset};
+    if (s->flags & NIB_SOURCE_NEGATE_ZEROS)
+        change.flip = 1u << (nib_desc_zero_bits(d) - 1);
+    return change;
 }
 
 /* Checks that the array is there and long enough, and makes its layouts. */
@@ -137,18 +154,6 @@ static nib_status write_plain(nib_writer *writer, nib_section_kind kind, const v
     return status;
 }
 
-/* The zeros of the file are added to and negated, the source's need it. */
-static nib_copy_change zero_change(const nib_weight_desc *d, const nib_weight_source *s)
-{
-    nib_copy_change change = {0, 0};
-    int32_t bits = nib_desc_zero_bits(d);
-    if (s->flags & NIB_SOURCE_NEGATE_ZEROS)
-        change.flip = 1u << (bits - 1);
-    if (s->zero_offset)
-        change.add = (uint32_t)s->zero_offset & ((1u << bits) - 1);
-    return change;
-}
-
 static nib_status write_weights(nib_writer *writer, const char *name, const nib_weight_desc *d,
                                 const nib_weight_source *s, const array *arrays)
 {
@@ -188,7 +193,7 @@ nib_status nib_writer_add_source(nib_writer *writer, const char *name, const nib
     if (!status)
         status = nib_struct_read(&s, sizeof(s), source, sizeof(s), "nib_weight_source");
     if (!status)
-        status = check_flags(&d, &s);
+        status = nib_source_check(&d, &s);
     if (status)
         return status;
     int64_t rows = nib_desc_scale_rows(&d), groups = nib_desc_groups(&d);
@@ -211,7 +216,7 @@ nib_status nib_writer_add_source(nib_writer *writer, const char *name, const nib
          .cols = groups,
          .data = s.zeros,
          .given = s.zeros_bytes,
-         .change = zero_change(&d, &s)},
+         .change = nib_source_zero_change(&d, &s)},
     };
     status = prepare(&arrays[0], s.layout, "plain");
     if (!status)

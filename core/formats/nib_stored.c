@@ -275,7 +275,8 @@ static nib_status alloc_rows(const nib_weight_desc *d, int64_t n, logical_rows *
     return NIB_OK;
 }
 
-nib_status nib_stored_read_f32(const nib_stored_weights *w, int64_t r0, int64_t r1, float *out)
+nib_status nib_stored_read_f32(const nib_stored_weights *w, int64_t r0, int64_t r1, float *out,
+                               int64_t ldo)
 {
     const nib_weight_desc *d = &w->desc;
     int64_t step = rows_per_chunk(d->k, r1 - r0);
@@ -288,7 +289,7 @@ nib_status nib_stored_read_f32(const nib_stored_weights *w, int64_t r0, int64_t 
         for (int64_t i = 0; i < count && !status; i++)
             decode_row(w, &rows, rows.codes + i * d->k,
                        d->group == NIB_GROUP_TENSOR ? 0 : i * rows.groups,
-                       out + (n - r0 + i) * d->k);
+                       out + (n - r0 + i) * ldo);
     }
     free(rows.scales);
     return status;

@@ -7,8 +7,7 @@
 #ifndef NIB_FORMATS_NIBFILE_H
 #define NIB_FORMATS_NIBFILE_H
 
-#include <nibblas/nibblas.h>
-#include <stdbool.h>
+#include "layout/layout.h"
 
 /* Sections of a weights tensor. Codes have one section a plane. */
 typedef enum nib_section_kind {
@@ -36,6 +35,17 @@ typedef struct nib_stored_weights {
  * against each other when the file was opened; the checksums of the sections are checked here.
  * NIB_INVALID: a dense tensor. NIB_CORRUPT: a checksum is off, by section and offset. */
 nib_status nib_file_stored_weights(const nib_file *file, int64_t index, nib_stored_weights *out);
+
+/* Rows r0..r1 of weights as f32, alpha included, row stride ldo. */
+nib_status nib_stored_read_f32(const nib_stored_weights *weights, int64_t r0, int64_t r1,
+                               float *out, int64_t ldo);
+
+/* What packing and writing ask of a source beside its arrays: flags that make sense, a table and
+ * g_idx where the (canonical) description has them, indices in range. */
+nib_status nib_source_check(const nib_weight_desc *desc, const nib_weight_source *source);
+/* What happens to a checked source's zeros on their way, as its flags and zero_offset say. */
+nib_copy_change nib_source_zero_change(const nib_weight_desc *desc,
+                                       const nib_weight_source *source);
 
 nib_status nib_writer_add_stored(nib_writer *writer, const char *name,
                                  const nib_stored_weights *weights);

@@ -58,8 +58,6 @@ typedef struct nib_layout {
  * layouts are equal bytes. */
 nib_status nib_layout_make(const char *name_or_text, int32_t bits, nib_layout *out);
 
-/* Hash of the canonical text: equal maps hash equally. */
-uint64_t nib_layout_hash(const nib_layout *layout);
 /* The canonical text, at most NIB_LAYOUT_TEXT_BYTES; it parses back. */
 nib_status nib_layout_text(const nib_layout *layout, char *text, size_t capacity, size_t *needed);
 

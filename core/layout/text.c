@@ -11,7 +11,6 @@
  */
 #include "layout/text.h"
 
-#include "base/hash.h"
 #include "base/text.h"
 #include "layout/gf2.h"
 
@@ -406,11 +405,4 @@ nib_status nib_layout_text(const nib_layout *layout, char *out, size_t capacity,
     }
     nib_text_end(&text, needed);
     return NIB_OK;
-}
-
-uint64_t nib_layout_hash(const nib_layout *layout)
-{
-    char text[NIB_LAYOUT_TEXT_BYTES];
-    nib_layout_text(layout, text, sizeof(text), NULL);
-    return nib_hash_text(text);
 }

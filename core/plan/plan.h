@@ -30,7 +30,7 @@ typedef struct nib_plan {
 int32_t nib_plan_bucket(int64_t m);
 int64_t nib_plan_bucket_end(int32_t bucket);
 
-/* Predicted microseconds of a variant at m rows, and what bounds it ("memory", "decode and math").
+/* Predicted microseconds of a variant at m rows, and what bounds it: "memory", "decode" or "math".
  */
 double nib_plan_predict(const nib_device_info *info, const nib_variant *variant,
                         const nib_gemm_desc *desc, int64_t m, const char **bound);
@@ -39,8 +39,8 @@ double nib_plan_predict(const nib_device_info *info, const nib_variant *variant,
 nib_status nib_plan_make(const nib_device *dev, const nib_gemm_desc *desc, nib_plan *out);
 void nib_plan_release(nib_plan *plan);
 
-/* Makes every bucket run one candidate, for tests and measurements. NIB_INVALID: no candidate of
- * that id. NIB_UNSUPPORTED: it cannot run the description for every m. */
+/* Makes every bucket that a candidate's range of m covers run it, for tests and measurements.
+ * NIB_INVALID: no candidate of that id. NIB_UNSUPPORTED: it cannot run the description. */
 nib_status nib_plan_force(nib_plan *plan, const char *id);
 
 /* Lines of text: every candidate at m rows, predicted times, and why all but one lost. */

@@ -5,6 +5,8 @@
  */
 #include "quantize/quantize.h"
 
+#include "config/env.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -18,7 +20,7 @@ int32_t nib_quantize_threads(int32_t asked)
     int64_t threads = asked;
     if (!threads) {
         /* OMP_NUM_THREADS may be a list by nesting level; the first number is ours. */
-        const char *text = getenv("OMP_NUM_THREADS");
+        const char *text = nib_env("OMP_NUM_THREADS");
         threads = text ? strtol(text, NULL, 10) : 0;
     }
     if (threads < 1) {

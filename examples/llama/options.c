@@ -43,7 +43,7 @@ const char llama_usage[] =
     "                        that --teacher reads\n"
     "      --teacher FILE    compare logits with a reference, teacher-forced\n"
     "      --bound X         largest difference of a logit that --teacher accepts\n"
-    "                        (0.1)\n"
+    "                        (0.05)\n"
     "      --synthetic       instead of -m: a small model with random weights made\n"
     "                        on the spot; its text means nothing\n"
     "      --write-synthetic FILE  write that model as a GGUF file and stop\n"
@@ -233,7 +233,7 @@ nib_status llama_options_parse(int argc, char **argv, llama_options *out, llama_
                        .engine = {.act_type = NIB_F32},
                        .cache_type = NIB_F16,
                        .top_p = 0.95,
-                       .bound = 0.1,
+                       .bound = 0.05,
                        .seed = 1};
     nib_status status = NIB_OK;
     *intent = LLAMA_INTENT_RUN;

@@ -119,7 +119,7 @@ struct nib_backend_api {
                               nib_device_info *info); /* selector and backend: core fills */
 
     /* Planning. `variant` answers NULL past the last row. `supports` decides for one row and says
-     * in words why not; core already checked the description and that m is in the row's range. */
+     * in words why not, for every m in the row's range; core already checked the description. */
     nib_status (*layout)(void *dev, const nib_weight_desc *desc, nib_backend_layout *out);
     nib_status (*variant)(void *dev, uint32_t index, const nib_variant **out);
     nib_status (*supports)(void *dev, const nib_variant *variant, const nib_gemm_desc *desc,

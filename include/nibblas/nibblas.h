@@ -11,15 +11,17 @@
  * Conventions, unless a function says otherwise:
  *  - Every struct that crosses this interface begins with `size`; set it to sizeof the struct and
  *    zero the rest. A struct from an older or newer header is understood: missing fields read as
- *    zero, unknown trailing fields must be zero.
+ *    zero, unknown trailing fields must be zero (else NIB_UNSUPPORTED).
  *  - A function that can fail returns nib_status; results leave through the last parameters and are
  *    untouched on failure. nib_last_message() then says, in the calling thread, what was wrong and
  *    what would be right.
  *  - Strides count elements, sizes named `bytes` count bytes, times named `us` are microseconds.
  *  - Functions may be called from any thread. Handles are immutable after creation, except that a
  *    nib_writer and destroy calls need one thread at a time.
- *  - Only nib_gemm_run() promises neither to allocate, compile, block nor read the environment.
- *  - Destroying NULL is harmless.
+ *  - Only nib_gemm_run() promises neither to allocate, compile, block nor read the environment. On
+ *    the CPU the first run of a thread that did not prepare may start OpenMP's threads for it.
+ *  - A device must outlive the gemms and weights made on it; weights may outlive their gemm.
+ *  - Destroying NULL is harmless. Other NULL arguments are NIB_INVALID unless allowed below.
  *
  * docs/numerics.md states the formulas and error bounds, docs/formats.md the files,
  * docs/layouts.md the layouts.
@@ -237,14 +239,17 @@ typedef void (*nib_log_fn)(void *user, nib_log_level level, const char *message)
 typedef struct nib_context_options {
     uint32_t size;
     uint32_t reserved;
-    nib_log_fn log; /* called from any thread; NULL: silence */
+    /* Called from any thread; NULL: none. The process has one hook: a context that brings one
+     * replaces it, and destroying that context removes it. */
+    nib_log_fn log;
     void *log_user;
     /* Folder with libnibblas-<name>.so plugins; NULL: NIB_BACKEND_PATH if set, else none. */
     const char *backend_path;
 } nib_context_options;
 
 /* Opens the library: built-in backends and plugins. options may be NULL. Backends are loaded once a
- * process and never unloaded; a plugin that is refused is logged with the reason and skipped. */
+ * process and never unloaded; a plugin that is refused is logged with the reason and skipped.
+ * NIB_MISSING: the folder with plugins cannot be read. */
 NIB_API nib_status nib_context_create(const nib_context_options *options, nib_context **out);
 /* All devices and everything made on them must be gone. */
 NIB_API void nib_context_destroy(nib_context *ctx);
@@ -267,12 +272,13 @@ typedef struct nib_device_info {
     double launch_us; /* least time of one launch */
 } nib_device_info;
 
-/* Devices of all backends, in the order "auto" prefers them. */
+/* Devices of all backends, in the order "auto" prefers them. NIB_MISSING: no device at `index`.
+ * Describing a device opens and closes it. */
 NIB_API nib_status nib_device_count(nib_context *ctx, uint32_t *count);
 NIB_API nib_status nib_device_describe(nib_context *ctx, uint32_t index, nib_device_info *info);
 
 /* Opens a device: "auto" or NULL (NIB_DEVICE if that is set, else the first), "cpu", "cuda:0".
- * NIB_MISSING: no such device, with the list of those there are. */
+ * NIB_MISSING: no such device, with the list of those there are. NIB_INVALID: no selector. */
 NIB_API nib_status nib_device_open(nib_context *ctx, const char *selector, nib_device **out);
 NIB_API void nib_device_close(nib_device *dev);
 NIB_API nib_status nib_device_get_info(nib_device *dev, nib_device_info *info);
@@ -316,14 +322,14 @@ typedef struct nib_gemm_args {
  * NIB_UNSUPPORTED with the reason, or NIB_INVALID. Slow like nib_gemm_create. */
 NIB_API nib_status nib_gemm_supports(nib_device *dev, const nib_gemm_desc *desc);
 
-/* Plans a product on a device. The device must outlive the gemm. */
+/* Plans a product on a device. NIB_UNSUPPORTED: with the reason of every kernel. */
 NIB_API nib_status nib_gemm_create(nib_device *dev, const nib_gemm_desc *desc, nib_gemm **out);
 NIB_API void nib_gemm_destroy(nib_gemm *gemm);
 /* The canonical description. */
 NIB_API nib_status nib_gemm_get_desc(const nib_gemm *gemm, nib_gemm_desc *desc);
 
-/* Text: the layout, and for this m every candidate kernel with its predicted time and, for all but
- * the chosen one, why it lost. `capacity` and `needed` as in nib_weight_desc_print. */
+/* Text: the layout, and for this m (at least 1) every candidate kernel with its predicted time and,
+ * for all but the chosen one, why it lost. `capacity` and `needed` as in nib_weight_desc_print. */
 NIB_API nib_status nib_gemm_explain(nib_gemm *gemm, int64_t m, char *text, size_t capacity,
                                     size_t *needed);
 
@@ -334,7 +340,7 @@ NIB_API nib_status nib_gemm_workspace(nib_gemm *gemm, int64_t m_max, size_t *byt
 NIB_API nib_status nib_gemm_prepare(nib_gemm *gemm, int64_t m_min, int64_t m_max);
 
 /* Runs the product. NIB_INVALID: weights packed for another layout, shape or device, a null or too
- * small buffer, a stride below the width, an m outside what was prepared. */
+ * small buffer, a stride below the width, an m whose kernel was not prepared. */
 NIB_API nib_status nib_gemm_run(nib_gemm *gemm, const nib_weights *weights,
                                 const nib_gemm_args *args);
 
@@ -408,7 +414,8 @@ NIB_API nib_status nib_weights_dequantize(const nib_weights *weights, int64_t n0
                                           float *out, int64_t ldo);
 
 /* One tensor to and from a .nib file. Saving writes a temporary file and renames it. Loading maps
- * the file when it holds the gemm's layout, and converts otherwise. */
+ * the file when it holds the gemm's layout and the device reads host memory, and converts
+ * otherwise. NIB_CORRUPT: a checksum or field is off. */
 NIB_API nib_status nib_weights_save(const nib_weights *weights, const char *path);
 NIB_API nib_status nib_weights_load(nib_gemm *gemm, const char *path, nib_weights **out);
 
@@ -486,10 +493,12 @@ typedef struct nib_quantize_report {
     int64_t histogram[NIB_HISTOGRAM_BINS];
 } nib_quantize_report;
 
-/* Quantises w [n, k], row stride ldw. NIB_INVALID: w holds a NaN or an infinity, with its place. */
+/* Quantises w [n, k], row stride ldw. NIB_INVALID: w holds a NaN or an infinity, with its place.
+ * NIB_UNSUPPORTED: act-order. */
 NIB_API nib_status nib_quantize(const nib_quantize_options *options, const float *w, int64_t ldw,
                                 nib_quantize_result *result);
-/* Measures a result against its original. */
+/* Measures a result against its original. NIB_INVALID: an error that is not finite, with its
+ * place. */
 NIB_API nib_status nib_quantize_measure(const nib_weight_desc *desc,
                                         const nib_quantize_result *result, const float *w,
                                         int64_t ldw, nib_quantize_report *report);
@@ -516,7 +525,7 @@ typedef struct nib_tensor {
 
 NIB_API nib_status nib_file_open(const char *path, nib_file **out);
 NIB_API void nib_file_close(nib_file *file);
-/* "nib", "gguf", "safetensors" or "npy"; "?" for NULL, whose counts are 0. */
+/* "nib", "gguf", "safetensors" or "npy"; "" and 0 for NULL. */
 NIB_API const char *nib_file_format(const nib_file *file);
 NIB_API int64_t nib_file_tensor_count(const nib_file *file);
 NIB_API nib_status nib_file_tensor(const nib_file *file, int64_t index, nib_tensor *out);
@@ -565,8 +574,8 @@ NIB_API nib_status nib_file_meta_find(const nib_file *file, const char *key, nib
 NIB_API nib_status nib_file_meta_item(const nib_file *file, const nib_meta *array, int64_t index,
                                       nib_meta *value);
 
-/* Writes a .nib file tensor by tensor; nothing stands at `path` until nib_writer_finish, which
- * renames. Holds no tensor in memory. */
+/* Writes a .nib file tensor by tensor into a temporary file beside `path`. What stands at `path`
+ * stays until nib_writer_finish, which renames. Holds no tensor in memory. */
 typedef struct nib_writer nib_writer;
 NIB_API nib_status nib_writer_create(const char *path, nib_writer **out);
 /* Packed weights as they are. */
@@ -580,7 +589,7 @@ NIB_API nib_status nib_writer_add_source(nib_writer *writer, const char *name,
 NIB_API nib_status nib_writer_add_dense(nib_writer *writer, const char *name, nib_type type,
                                         int32_t rank, const int64_t *shape, const void *data);
 NIB_API nib_status nib_writer_add_meta(nib_writer *writer, const char *key, const char *value);
-/* Ends the file. On failure nothing stands at the path. Either way the writer is gone. */
+/* Ends the file. On failure the path is as it was. Either way the writer is gone. */
 NIB_API nib_status nib_writer_finish(nib_writer *writer);
 /* Gives up: removes the temporary file. */
 NIB_API void nib_writer_discard(nib_writer *writer);

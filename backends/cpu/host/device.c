@@ -67,8 +67,8 @@ nib_status nib_cpu_device_open(uint32_t index, void **dev)
     const char *wanted = nib_cpu_host->env("NIB_CPU_ISA");
     const nib_cpu_isa *isa = nib_cpu_isa_choose(wanted);
     if (!isa && strcmp(wanted, "portable") && strcmp(wanted, "avx2") && strcmp(wanted, "avx512"))
-        return nib_cpu_host->fail(
-            NIB_INVALID, "NIB_CPU_ISA is '%s', expected portable, avx2 or avx512", wanted);
+        return nib_cpu_host->fail(NIB_INVALID,
+                                  "NIB_CPU_ISA is '%s', expected portable, avx2 or avx512", wanted);
     if (!isa)
         return nib_cpu_host->fail(
             NIB_UNSUPPORTED, "NIB_CPU_ISA is '%s', which this processor or build lacks", wanted);

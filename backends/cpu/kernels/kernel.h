@@ -3,8 +3,8 @@
  * What the parts of the CPU backend say to each other. A product runs in three layers:
  *
  *     host/launch.c         one run: cuts workspace, calls a schedule
- *     kernels/common/       schedules: panel (f32), direct (few rows), integer; the same for all ISAs
- *     kernels/<isa>/        what the schedules call: dequant, load, mainloop, direct, epilogue
+ *     kernels/common/       schedules: panel (f32), direct (few rows), integer; the same for all
+ * ISAs kernels/<isa>/        what the schedules call: dequant, load, mainloop, direct, epilogue
  *
  * An ISA is a folder of kernels and a table of variants (variants/<isa>.c) that ends in one
  * nib_cpu_isa. Schedules decide who computes what; only an ISA's files know instructions.
@@ -29,7 +29,7 @@ enum {
     NIB_CPU_TILE_BYTES = 64, /* one word a lane */
     NIB_CPU_BLOCK_K = 256,   /* k that the panel schedule decodes at a time; a multiple of 32 */
     NIB_CPU_QUANT_K = 32,    /* k per scale of dynamic i8 and of MX activations */
-    NIB_CPU_PANEL_N = 128,   /* rows of W that a thread decodes at a time: 128 KB of f32, in L2 */
+    NIB_CPU_PANEL_N = 128,   /* most rows of W in a job of the panel schedule */
     NIB_CPU_ROWS_MAX = 16    /* no micro-kernel takes more rows of act */
 };
 
@@ -55,14 +55,14 @@ typedef struct nib_cpu_shape {
     nib_gemm_desc desc;
     int64_t n, k, n_tiles, groups, group;
     int32_t bits, planes, plane_bits[NIB_MAX_PLANES];
-    int32_t unit;                          /* k in a word of the widest plane, plane 0 */
-    int64_t units;                         /* ceil(k / unit) */
-    uint64_t tile_bytes[NIB_MAX_PLANES];   /* of 16 rows and all k */
-    int32_t scale_bytes, zero_bytes;       /* of one element; 0: there are none */
-    bool per_tensor;                       /* one scale and zero for the matrix */
+    int32_t unit;                        /* k in a word of the widest plane, plane 0 */
+    int64_t units;                       /* ceil(k / unit) */
+    uint64_t tile_bytes[NIB_MAX_PLANES]; /* of 16 rows and all k */
+    int32_t scale_bytes, zero_bytes;     /* of one element; 0: there are none */
+    bool per_tensor;                     /* one scale and zero for the matrix */
     nib_cpu_rule rule;
-    const float *values;   /* decode table; NULL for lut4, whose table comes with the weights */
-    const float *e4m3;     /* decode tables of byte-sized activations and scales */
+    const float *values; /* decode table; NULL for lut4, whose table comes with the weights */
+    const float *e4m3;   /* decode tables of byte-sized activations and scales */
     const float *e5m2;
     const float *e8m0;
     /* The integer path. */
@@ -71,12 +71,17 @@ typedef struct nib_cpu_shape {
     float operand_unit;
 } nib_cpu_shape;
 
+/* Sixteen elements of an array of scales or zeros, from `index` on, as f32; code zeros come as
+ * NIB_U8. */
+typedef void (*nib_cpu_lanes_fn)(nib_type type, const void *array, int64_t index, float *to);
+
 /* One run as the schedules see it: rows m0 .. m0 + rows - 1 of a call. */
 typedef struct nib_cpu_run {
     const nib_cpu_shape *shape;
     const nib_packed *weights;
     const nib_gemm_args *args;
-    const float *values; /* the shape's, or the weights' table for lut4 */
+    const float *values;    /* the shape's, or the weights' table for lut4 */
+    nib_cpu_lanes_fn lanes; /* the ISA's; NULL: element by element */
     int64_t m0, rows;
 } nib_cpu_run;
 
@@ -104,8 +109,10 @@ typedef struct nib_cpu_dequant_row {
 typedef void (*nib_cpu_micro_fn)(const float *w, int64_t w_stride, const float *a, int64_t k,
                                  int rows, float *c, int64_t ldc);
 
-/* A slice of the direct path: `tiles` n tiles against `rows` rows of act, decoded in registers and
- * never stored. acc[row][16 * tiles] receives sums over k, before alpha; row stride ld_acc.
+/* A slice of the direct path: `tiles` n tiles against a block of `rows` rows of act, decoded in
+ * registers and never stored. acc[row][16 * tiles] receives sums over k, before alpha; row stride
+ * ld_acc. `rows` is a power of two, and what belongs to the rows is interleaved, so that one
+ * pointer serves them all.
  *
  * The integer form (`dot`) sums bytes exactly over segments, runs of k that share every scale:
  * value = operand_unit * step * (dot(u, quant) - offset * count). */
@@ -113,13 +120,12 @@ typedef struct nib_cpu_direct {
     const nib_cpu_run *run;
     int64_t n_tile;
     int32_t tiles, rows;
-    const float *sums; /* [rows][groups] sums of act over each group; only with zeros */
-    int64_t ld_act;
-    const float *act; /* f32 [rows][ld_act], zero beyond k */
+    const float *sums; /* [groups][rows] sums of act over each group; only with zeros */
+    const float *act;  /* f32 [k][rows], zero beyond k */
     /* dot only */
-    const int8_t *quant;   /* [rows][ld_act], zero beyond k */
-    const int32_t *counts; /* [rows][segments] sums of quant */
-    const float *steps;    /* [rows][segments] */
+    const int8_t *quant;   /* [k / 4][rows][4], zero beyond k */
+    const int32_t *counts; /* [segments][rows] sums of quant */
+    const float *steps;    /* [segments][rows] */
     int64_t segment, segments;
     bool integers; /* out is i32: acc receives the sums' bits */
     float *acc;
@@ -163,15 +169,16 @@ typedef struct nib_cpu_row {
 } nib_cpu_row;
 
 typedef struct nib_cpu_isa {
-    const char *name; /* as NIB_CPU_ISA spells it */
-    const char *(*present)(void); /* the ISA string if this processor has it, else NULL */
+    const char *name;                /* as NIB_CPU_ISA spells it */
+    const char *(*present)(void);    /* the ISA string if this processor has it, else NULL */
     int32_t panel_rows, panel_tiles; /* of the micro-kernel */
     nib_cpu_dequant_fn (*dequant)(nib_type type);
     nib_cpu_micro_fn micro;
+    nib_cpu_lanes_fn lanes; /* NULL: there is nothing faster than element by element */
     nib_cpu_load_fn load;
     nib_cpu_store_fn store;
     nib_cpu_round_fn round;
-    int32_t direct_tiles, direct_rows; /* most of one slice */
+    int32_t direct_tiles, direct_rows; /* most of one slice; rows: a power of two */
     nib_cpu_direct_fn direct;          /* NULL: the ISA has none */
     nib_cpu_direct_fn dot;
     double i8_per_f32;              /* i8 operations in the time of one of f32 */

@@ -15,22 +15,22 @@ static const char *present(void)
                : NULL;
 }
 
-#define ROW(name, file, code_bits, plan, rows_of_tile, decode, share, peak, class)             \
-    {                                                                                          \
-        .variant = {.size = sizeof(nib_variant),                                               \
-                    .id = name,                                                                \
-                    .isa = "avx2",                                                      \
-                    .source = "kernels/avx2/" file,                                          \
-                    .m_min = 1,                                                                \
-                    .m_tile = 1,                                                               \
-                    .n_tile = NIB_CPU_LANES,                                                   \
-                    .k_tile = NIB_CPU_QUANT_K,                                                 \
-                    .decode_per_ns = decode,                                                   \
-                    .decode_m = rows_of_tile,                                                  \
-                    .efficiency = share,                                                       \
-                    .math_type = peak,                                                         \
-                    .batch_invariant = class},                                                 \
-        .schedule = plan, .isa = &nib_cpu_avx2, .bits = code_bits                            \
+#define ROW(name, file, code_bits, plan, rows_of_tile, decode, share, peak, class) \
+    {                                                                              \
+        .variant = {.size = sizeof(nib_variant),                                   \
+                    .id = name,                                                    \
+                    .isa = "avx2",                                                 \
+                    .source = "kernels/avx2/" file,                                \
+                    .m_min = 1,                                                    \
+                    .m_tile = 1,                                                   \
+                    .n_tile = NIB_CPU_LANES,                                       \
+                    .k_tile = NIB_CPU_QUANT_K,                                     \
+                    .decode_per_ns = decode,                                       \
+                    .decode_m = rows_of_tile,                                      \
+                    .efficiency = share,                                           \
+                    .math_type = peak,                                             \
+                    .batch_invariant = class},                                     \
+        .schedule = plan, .isa = &nib_cpu_avx2, .bits = code_bits                  \
     }
 
 /* clang-format off */
@@ -55,6 +55,7 @@ const nib_cpu_isa nib_cpu_avx2 = {
     .panel_tiles = NIB_CPU_AVX2_TILES,
     .dequant = nib_cpu_avx2_dequant,
     .micro = nib_cpu_avx2_micro,
+    .lanes = nib_cpu_avx2_lanes,
     .load = nib_cpu_avx2_load,
     .store = nib_cpu_avx2_store,
     .round = nib_cpu_avx2_round,

@@ -16,36 +16,36 @@ static const char *present(void)
                : NULL;
 }
 
-#define ROW(name, file, code_bits, plan, rows_of_tile, decode, share, peak, class)             \
-    {                                                                                          \
-        .variant = {.size = sizeof(nib_variant),                                               \
-                    .id = name,                                                                \
-                    .isa = "avx512-vnni",                                                      \
-                    .source = "kernels/avx512/" file,                                          \
-                    .m_min = 1,                                                                \
-                    .m_tile = 1,                                                               \
-                    .n_tile = NIB_CPU_LANES,                                                   \
-                    .k_tile = NIB_CPU_QUANT_K,                                                 \
-                    .decode_per_ns = decode,                                                   \
-                    .decode_m = rows_of_tile,                                                  \
-                    .efficiency = share,                                                       \
-                    .math_type = peak,                                                         \
-                    .batch_invariant = class},                                                 \
-        .schedule = plan, .isa = &nib_cpu_avx512, .bits = code_bits                            \
+#define ROW(name, file, code_bits, plan, rows_of_tile, decode, share, peak, class) \
+    {                                                                              \
+        .variant = {.size = sizeof(nib_variant),                                   \
+                    .id = name,                                                    \
+                    .isa = "avx512-vnni",                                          \
+                    .source = "kernels/avx512/" file,                              \
+                    .m_min = 1,                                                    \
+                    .m_tile = 1,                                                   \
+                    .n_tile = NIB_CPU_LANES,                                       \
+                    .k_tile = NIB_CPU_QUANT_K,                                     \
+                    .decode_per_ns = decode,                                       \
+                    .decode_m = rows_of_tile,                                      \
+                    .efficiency = share,                                           \
+                    .math_type = peak,                                             \
+                    .batch_invariant = class},                                     \
+        .schedule = plan, .isa = &nib_cpu_avx512, .bits = code_bits                \
     }
 
 /* clang-format off */
 /*       id                     file         bits schedule      decode_m weights/ns share peak class */
 static const nib_cpu_row rows[] = {
-    ROW("any-avx512-panel",     "mainloop.c", 0, NIB_CPU_PANEL,  192,     8,    0.80, NIB_F32, 3),
-    ROW("w1-avx512-direct",     "direct.c",   1, NIB_CPU_DIRECT,   8,    40,    0.60, NIB_F32, 4),
-    ROW("w2-avx512-direct",     "direct.c",   2, NIB_CPU_DIRECT,   8,    40,    0.60, NIB_F32, 4),
-    ROW("w4-avx512-direct",     "direct.c",   4, NIB_CPU_DIRECT,   8,    40,    0.60, NIB_F32, 4),
-    ROW("w8-avx512-direct",     "direct.c",   8, NIB_CPU_DIRECT,   8,    25,    0.60, NIB_F32, 4),
-    ROW("w1-avx512-dot",        "dot.c",      1, NIB_CPU_DOT,      8,   200,    0.50, NIB_I8,  5),
-    ROW("w2-avx512-dot",        "dot.c",      2, NIB_CPU_DOT,      8,   200,    0.50, NIB_I8,  5),
-    ROW("w4-avx512-dot",        "dot.c",      4, NIB_CPU_DOT,      8,   150,    0.50, NIB_I8,  5),
-    ROW("w8-avx512-dot",        "dot.c",      8, NIB_CPU_DOT,      8,   100,    0.50, NIB_I8,  5),
+    ROW("any-avx512-panel",     "mainloop.c", 0, NIB_CPU_PANEL,  192,     7,    0.70, NIB_F32, 3),
+    ROW("w1-avx512-direct",     "direct.c",   1, NIB_CPU_DIRECT,   4,    54,    0.80, NIB_F32, 4),
+    ROW("w2-avx512-direct",     "direct.c",   2, NIB_CPU_DIRECT,   4,    54,    0.80, NIB_F32, 4),
+    ROW("w4-avx512-direct",     "direct.c",   4, NIB_CPU_DIRECT,   4,    54,    0.80, NIB_F32, 4),
+    ROW("w8-avx512-direct",     "direct.c",   8, NIB_CPU_DIRECT,   4,    30,    0.50, NIB_F32, 4),
+    ROW("w1-avx512-dot",        "dot.c",      1, NIB_CPU_DOT,      4,   130,    0.44, NIB_I8,  5),
+    ROW("w2-avx512-dot",        "dot.c",      2, NIB_CPU_DOT,      4,   130,    0.44, NIB_I8,  5),
+    ROW("w4-avx512-dot",        "dot.c",      4, NIB_CPU_DOT,      4,   130,    0.44, NIB_I8,  5),
+    ROW("w8-avx512-dot",        "dot.c",      8, NIB_CPU_DOT,      4,    80,    0.44, NIB_I8,  5),
 };
 /* clang-format on */
 
@@ -56,6 +56,7 @@ const nib_cpu_isa nib_cpu_avx512 = {
     .panel_tiles = NIB_CPU_AVX512_TILES,
     .dequant = nib_cpu_avx512_dequant,
     .micro = nib_cpu_avx512_micro,
+    .lanes = nib_cpu_avx512_lanes,
     .load = nib_cpu_avx512_load,
     .store = nib_cpu_avx512_store,
     .round = nib_cpu_avx512_round,

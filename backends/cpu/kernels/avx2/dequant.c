@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Codes to f32. A code of at most 4 bits is looked up by vpermps, which reads only the low 3 bits of
- * each 32-bit index, so that no mask is needed; the fourth bit blends two halves of the table. Wider
- * integers are converted, wider floats gathered from their table.
+ * Codes to f32. A code of at most 4 bits is looked up by vpermps, which reads only the low 3 bits
+ * of each 32-bit index, so that no mask is needed; the fourth bit blends two halves of the table.
+ * Wider integers are converted, wider floats gathered from their table.
  *
  * A weight type is one function, made by one line below, and one row of the table at the end.
  */
 #include "kernels/avx2/avx2.h"
 #include "kernels/avx2/load.h"
 
-typedef enum decode_kind { DECODE_TABLE, DECODE_UNSIGNED, DECODE_OFFSET, DECODE_SIGNED } decode_kind;
+typedef enum decode_kind {
+    DECODE_TABLE,
+    DECODE_UNSIGNED,
+    DECODE_OFFSET,
+    DECODE_SIGNED
+} decode_kind;
 
 NIB_CPU_INLINE __m256 apply(const nib_cpu_rule rule, __m256 c, __m256 s, __m256 z)
 {
@@ -61,8 +66,8 @@ NIB_CPU_INLINE __m256 value_of(__m256i code, const value_table *table, const flo
 
 /* One half of a tile's lanes. */
 NIB_CPU_INLINE void decode_units(const nib_cpu_codes *codes, int64_t unit, int64_t units,
-                                 float *out, const int half, const int bits,
-                                 const decode_kind kind, const nib_cpu_rule rule)
+                                 float *out, const int half, const int bits, const decode_kind kind,
+                                 const nib_cpu_rule rule)
 {
     const int widest = bits & 8 ? 8 : bits & 4 ? 4 : bits & 2 ? 2 : 1;
     const int unit_k = 32 / widest;
@@ -113,10 +118,10 @@ NIB_CPU_INLINE void decode(const nib_cpu_codes *codes, int64_t unit, int64_t uni
 }
 
 /* A macro because C has no other way to write twelve functions that differ in two constants. */
-#define DEQUANT(name, bits, kind)                                                              \
-    static void name(const nib_cpu_codes *codes, int64_t unit, int64_t units, float *out)      \
-    {                                                                                          \
-        decode(codes, unit, units, out, bits, kind);                                           \
+#define DEQUANT(name, bits, kind)                                                         \
+    static void name(const nib_cpu_codes *codes, int64_t unit, int64_t units, float *out) \
+    {                                                                                     \
+        decode(codes, unit, units, out, bits, kind);                                      \
     }
 
 DEQUANT(dequant_1, 1, DECODE_TABLE)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The direct path against f32 activations: decode a word's codes in registers, multiply-add, and let
- * scales and zeros enter once a group. Every element has two chains of additions per group, for even
- * and odd k, so that its bits do not depend on how many rows share a slice.
+ * The direct path against f32 activations: decode a word's codes in registers, multiply-add, and
+ * let scales and zeros enter once a group. Every element has two chains of additions per group, for
+ * even and odd k, so that its bits do not depend on how many rows share a slice.
  */
 #include "kernels/avx2/avx2.h"
 #include "kernels/avx2/load.h"
@@ -35,7 +35,7 @@ NIB_CPU_INLINE __m256 decode(__m256i word, const value_table *table, const int c
 
 typedef struct direct_state {
     const unsigned char *codes;
-    const float *act[MOST_ROWS];
+    const float *act;
     value_table table;
 } direct_state;
 
@@ -53,13 +53,14 @@ NIB_CPU_INLINE void sum_units(const direct_state *state, const int code, const i
             const unsigned char *at = state->codes + u * NIB_CPU_TILE_BYTES;
             __m256i word = word_load(at, half);
             _mm_prefetch((const char *)at + AHEAD_BYTES, _MM_HINT_T0);
+            const float *act = state->act + u * (unit_k * rows);
 #pragma GCC unroll 32
             for (int k = 0; k < unit_k; k++) {
                 __m256 c = decode(word, &state->table, code, k);
 #pragma GCC unroll 4
                 for (int r = 0; r < rows; r++)
-                    chains[r][k & 1] = _mm256_fmadd_ps(
-                        c, _mm256_broadcast_ss(state->act[r] + u * unit_k + k), chains[r][k & 1]);
+                    chains[r][k & 1] = _mm256_fmadd_ps(c, _mm256_broadcast_ss(act + k * rows + r),
+                                                       chains[r][k & 1]);
             }
         }
 #pragma GCC unroll 4
@@ -68,56 +69,48 @@ NIB_CPU_INLINE void sum_units(const direct_state *state, const int code, const i
     }
 }
 
-/* One n tile against rows row .. row + rows - 1 of the slice. */
-NIB_CPU_INLINE void slice_of(const nib_cpu_direct *slice, const value_table *table,
-                             const int code, const int rows, int tile, int row)
+/* One n tile of the slice. */
+NIB_CPU_INLINE void slice_of(const nib_cpu_direct *slice, const value_table *table, const int code,
+                             const int rows, int tile)
 {
     const nib_cpu_shape *shape = slice->run->shape;
     int64_t group_units = shape->groups > 1 ? shape->group / unit_of(code) : shape->units;
     int64_t n_tile = slice->n_tile + tile;
-    direct_state state = {.table = *table};
+    direct_state state = {.table = *table, .act = slice->act};
     group_source source;
     __m256 total[MOST_ROWS][2], part[MOST_ROWS][2];
     state.codes = (const unsigned char *)slice->run->weights->codes[0] +
                   (uint64_t)n_tile * shape->tile_bytes[0];
     groups_of(slice->run, n_tile, &source);
-    for (int r = 0; r < rows; r++) {
-        state.act[r] = slice->act + (row + r) * slice->ld_act;
+    for (int r = 0; r < rows; r++)
         total[r][0] = total[r][1] = _mm256_setzero_ps();
-    }
     for (int64_t g = 0; g < shape->groups; g++) {
         int64_t unit = g * group_units;
         sum_units(&state, code, rows, unit, nib_cpu_min(unit + group_units, shape->units), part);
         for (int half = 0; half < 2; half++) {
             __m256 s = group_scale(&source, g, half), z = group_zero(&source, g, half);
             for (int r = 0; r < rows; r++) {
-                float sum = shape->rule == NIB_CPU_SCALE
-                                ? 0
-                                : slice->sums[(row + r) * shape->groups + g];
+                float sum = shape->rule == NIB_CPU_SCALE ? 0 : slice->sums[g * rows + r];
                 total[r][half] = add_group(shape->rule, total[r][half], part[r][half], s, z, sum);
             }
         }
     }
     for (int r = 0; r < rows; r++)
         for (int half = 0; half < 2; half++)
-            _mm256_storeu_ps(slice->acc + (row + r) * slice->ld_acc + tile * NIB_CPU_LANES +
+            _mm256_storeu_ps(slice->acc + r * slice->ld_acc + tile * NIB_CPU_LANES +
                                  half * HALF_LANES,
                              total[r][half]);
 }
 
-NIB_CPU_INLINE void run_code(const nib_cpu_direct *slice, const value_table *table,
-                             const int code)
+NIB_CPU_INLINE void run_code(const nib_cpu_direct *slice, const value_table *table, const int code)
 {
-    int row = 0;
-    for (; slice->rows - row >= 4; row += 4)
-        for (int t = 0; t < slice->tiles; t++)
-            slice_of(slice, table, code, 4, t, row);
-    for (; slice->rows - row >= 2; row += 2)
-        for (int t = 0; t < slice->tiles; t++)
-            slice_of(slice, table, code, 2, t, row);
-    for (; row < slice->rows; row++)
-        for (int t = 0; t < slice->tiles; t++)
-            slice_of(slice, table, code, 1, t, row);
+    for (int t = 0; t < slice->tiles; t++)
+        if (slice->rows == 4)
+            slice_of(slice, table, code, 4, t);
+        else if (slice->rows == 2)
+            slice_of(slice, table, code, 2, t);
+        else
+            slice_of(slice, table, code, 1, t);
 }
 
 void nib_cpu_avx2_direct(const nib_cpu_direct *slice)

@@ -7,6 +7,12 @@
 #include "kernels/avx2/avx2.h"
 #include "kernels/common/convert.h"
 
+void nib_cpu_avx2_lanes(nib_type type, const void *array, int64_t index, float *to)
+{
+    _mm256_storeu_ps(to, lanes_load(type, array, index));
+    _mm256_storeu_ps(to + HALF_LANES, lanes_load(type, array, index + HALF_LANES));
+}
+
 void nib_cpu_avx2_load(nib_type type, const void *from, int64_t count, float *to)
 {
     int64_t i = 0;

@@ -100,8 +100,7 @@ NIB_CPU_INLINE __m256 lanes_load(nib_type type, const void *array, int64_t index
         return _mm256_castsi256_ps(_mm256_slli_epi32(
             _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(at + 2 * index))), 16));
     case NIB_E8M0:
-        return lanes_e8m0(
-            _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(at + index))));
+        return lanes_e8m0(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(at + index))));
     case NIB_E4M3:
         return lanes_e4m3(_mm_loadl_epi64((const __m128i *)(at + index)));
     default:

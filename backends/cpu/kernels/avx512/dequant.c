@@ -9,7 +9,12 @@
 #include "kernels/avx512/avx512.h"
 #include "kernels/avx512/load.h"
 
-typedef enum decode_kind { DECODE_TABLE, DECODE_UNSIGNED, DECODE_OFFSET, DECODE_SIGNED } decode_kind;
+typedef enum decode_kind {
+    DECODE_TABLE,
+    DECODE_UNSIGNED,
+    DECODE_OFFSET,
+    DECODE_SIGNED
+} decode_kind;
 
 NIB_CPU_INLINE __m512 apply(const nib_cpu_rule rule, __m512 c, __m512 s, __m512 z)
 {
@@ -89,11 +94,15 @@ NIB_CPU_INLINE void decode_units(const nib_cpu_codes *codes, int64_t unit, int64
 NIB_CPU_INLINE void decode(const nib_cpu_codes *codes, int64_t unit, int64_t units, float *out,
                            const int bits, const decode_kind kind)
 {
-    float repeated[NIB_CPU_LANES] = {0};
-    if (bits <= 4)
+    __m512 table = _mm512_setzero_ps();
+    if (bits == 4) {
+        table = _mm512_loadu_ps(codes->values);
+    } else if (bits < 4) {
+        float repeated[NIB_CPU_LANES];
         for (int i = 0; i < NIB_CPU_LANES; i++)
             repeated[i] = codes->values[i & ((1 << bits) - 1)];
-    __m512 table = _mm512_loadu_ps(repeated);
+        table = _mm512_loadu_ps(repeated);
+    }
     switch (codes->rule) {
     case NIB_CPU_SCALE:
         decode_units(codes, unit, units, out, bits, kind, NIB_CPU_SCALE, table);
@@ -111,10 +120,10 @@ NIB_CPU_INLINE void decode(const nib_cpu_codes *codes, int64_t unit, int64_t uni
 }
 
 /* A macro because C has no other way to write twelve functions that differ in two constants. */
-#define DEQUANT(name, bits, kind)                                                              \
-    static void name(const nib_cpu_codes *codes, int64_t unit, int64_t units, float *out)      \
-    {                                                                                          \
-        decode(codes, unit, units, out, bits, kind);                                           \
+#define DEQUANT(name, bits, kind)                                                         \
+    static void name(const nib_cpu_codes *codes, int64_t unit, int64_t units, float *out) \
+    {                                                                                     \
+        decode(codes, unit, units, out, bits, kind);                                      \
     }
 
 DEQUANT(dequant_1, 1, DECODE_TABLE)

@@ -22,7 +22,7 @@ enum { CODE_U8 = 8, CODE_I8 = 9 };
 
 typedef struct direct_state {
     const unsigned char *codes[MOST_TILES];
-    const float *act[MOST_ROWS];
+    const float *act;
     __m512 table;
 } direct_state;
 
@@ -45,7 +45,7 @@ NIB_CPU_INLINE void sum_units(const direct_state *state, const int code, const i
     __m512 chains[MOST_TILES][MOST_ROWS][2];
 #pragma GCC unroll 4
     for (int t = 0; t < tiles; t++)
-#pragma GCC unroll 8
+#pragma GCC unroll 4
         for (int r = 0; r < rows; r++)
             chains[t][r][0] = chains[t][r][1] = _mm512_setzero_ps();
     for (int64_t u = unit; u < end; u++) {
@@ -56,22 +56,22 @@ NIB_CPU_INLINE void sum_units(const direct_state *state, const int code, const i
             words[t] = _mm512_loadu_si512(at);
             _mm_prefetch((const char *)at + AHEAD_BYTES, _MM_HINT_T0);
         }
+        const float *act = state->act + u * (unit_k * rows);
 #pragma GCC unroll 32
         for (int k = 0; k < unit_k; k++) {
 #pragma GCC unroll 4
             for (int t = 0; t < tiles; t++) {
                 __m512 c = decode(words[t], state->table, code, k);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
                 for (int r = 0; r < rows; r++)
                     chains[t][r][k & 1] =
-                        _mm512_fmadd_ps(c, _mm512_set1_ps(state->act[r][u * unit_k + k]),
-                                        chains[t][r][k & 1]);
+                        _mm512_fmadd_ps(c, _mm512_set1_ps(act[k * rows + r]), chains[t][r][k & 1]);
             }
         }
     }
 #pragma GCC unroll 4
     for (int t = 0; t < tiles; t++)
-#pragma GCC unroll 8
+#pragma GCC unroll 4
         for (int r = 0; r < rows; r++)
             part[t][r] = _mm512_add_ps(chains[t][r][0], chains[t][r][1]);
 }
@@ -87,9 +87,9 @@ NIB_CPU_INLINE __m512 add_group(nib_cpu_rule rule, __m512 total, __m512 part, __
     return total;
 }
 
-/* n tiles tile .. tile + tiles - 1 of the slice against its rows row .. row + rows - 1. */
+/* n tiles tile .. tile + tiles - 1 of the slice. */
 NIB_CPU_INLINE void slice_of(const nib_cpu_direct *slice, __m512 table, const int code,
-                             const int tiles, const int rows, int tile, int row)
+                             const int tiles, const int rows, int tile)
 {
     const nib_cpu_shape *shape = slice->run->shape;
     const int unit_k = code >= CODE_U8 ? 4 : 32 / code;
@@ -105,8 +105,7 @@ NIB_CPU_INLINE void slice_of(const nib_cpu_direct *slice, __m512 table, const in
         for (int r = 0; r < rows; r++)
             total[t][r] = _mm512_setzero_ps();
     }
-    for (int r = 0; r < rows; r++)
-        state.act[r] = slice->act + (row + r) * slice->ld_act;
+    state.act = slice->act;
     for (int64_t g = 0; g < shape->groups; g++) {
         int64_t unit = g * group_units;
         sum_units(&state, code, tiles, rows, unit, nib_cpu_min(unit + group_units, shape->units),
@@ -114,44 +113,42 @@ NIB_CPU_INLINE void slice_of(const nib_cpu_direct *slice, __m512 table, const in
 #pragma GCC unroll 4
         for (int t = 0; t < tiles; t++) {
             __m512 s = group_scale(&source[t], g), z = group_zero(&source[t], g);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
             for (int r = 0; r < rows; r++) {
-                float sum = shape->rule == NIB_CPU_SCALE
-                                ? 0
-                                : slice->sums[(row + r) * shape->groups + g];
+                float sum = shape->rule == NIB_CPU_SCALE ? 0 : slice->sums[g * rows + r];
                 total[t][r] = add_group(shape->rule, total[t][r], part[t][r], s, z, sum);
             }
         }
     }
     for (int t = 0; t < tiles; t++)
         for (int r = 0; r < rows; r++)
-            _mm512_storeu_ps(slice->acc + (row + r) * slice->ld_acc + (tile + t) * NIB_CPU_LANES,
+            _mm512_storeu_ps(slice->acc + r * slice->ld_acc + (tile + t) * NIB_CPU_LANES,
                              total[t][r]);
+}
+
+NIB_CPU_INLINE void run_tiles(const nib_cpu_direct *slice, __m512 table, const int code,
+                              const int tiles, const int rows)
+{
+    int tile = 0;
+    for (; tile + tiles <= slice->tiles; tile += tiles)
+        slice_of(slice, table, code, tiles, rows, tile);
+    for (; tile < slice->tiles; tile++)
+        slice_of(slice, table, code, 1, rows, tile);
 }
 
 /* Eight or more chains keep both FMA ports busy: few rows take more tiles. */
 NIB_CPU_INLINE void run_code(const nib_cpu_direct *slice, __m512 table, const int code)
 {
-    int tiles = slice->tiles, row = 0;
-    for (; slice->rows - row >= 8; row += 8)
-        for (int t = 0; t < tiles; t++)
-            slice_of(slice, table, code, 1, 8, t, row);
-    for (; slice->rows - row >= 4; row += 4)
-        for (int t = 0; t < tiles; t++)
-            slice_of(slice, table, code, 1, 4, t, row);
-    for (; slice->rows - row >= 2; row += 2) {
-        int t = 0;
-        for (; t + 2 <= tiles; t += 2)
-            slice_of(slice, table, code, 2, 2, t, row);
-        for (; t < tiles; t++)
-            slice_of(slice, table, code, 1, 2, t, row);
-    }
-    if (row < slice->rows) {
-        int t = 0;
-        for (; t + 4 <= tiles; t += 4)
-            slice_of(slice, table, code, 4, 1, t, row);
-        for (; t < tiles; t++)
-            slice_of(slice, table, code, 1, 1, t, row);
+    switch (slice->rows) {
+    case 4:
+        run_tiles(slice, table, code, 2, 4);
+        return;
+    case 2:
+        run_tiles(slice, table, code, 2, 2);
+        return;
+    default:
+        run_tiles(slice, table, code, 4, 1);
+        return;
     }
 }
 

@@ -35,16 +35,16 @@ NIB_CPU_INLINE __m512i decode(__m512i word, __m512i table, const int code, const
         return _mm512_xor_si512(word, _mm512_set1_epi8((char)0x80));
     if (bits == 8)
         return word;
-    __m512i field = _mm512_and_si512(word_right(word, bits * index),
-                                     _mm512_set1_epi8((char)((1 << bits) - 1)));
+    __m512i field =
+        _mm512_and_si512(word_right(word, bits * index), _mm512_set1_epi8((char)((1 << bits) - 1)));
     return code == CODE_E2M1 ? _mm512_shuffle_epi8(table, field) : field;
 }
 
 typedef struct dot_state {
     const unsigned char *codes[MOST_TILES];
-    const int8_t *quant[MOST_ROWS];
-    const int32_t *counts[MOST_ROWS];
-    const float *steps[MOST_ROWS];
+    const int8_t *quant;
+    const int32_t *counts;
+    const float *steps;
     __m512i table;
     int32_t offset;
 } dot_state;
@@ -65,10 +65,10 @@ NIB_CPU_INLINE void sum_units(const dot_state *state, const int code, const int 
     /* One row leaves room for a second chain, which hides the instruction's latency. */
     const int chains = rows * tiles < 8 && fields > 1 ? 2 : 1;
     __m512i second[MOST_TILES][MOST_ROWS];
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
-        __m512i start = _mm512_set1_epi32((int32_t)((uint32_t)-state->offset *
-                                                    (uint32_t)state->counts[r][segment]));
+        __m512i start = _mm512_set1_epi32(
+            (int32_t)((uint32_t)-state->offset * (uint32_t)state->counts[segment * rows + r]));
 #pragma GCC unroll 4
         for (int t = 0; t < tiles; t++) {
             sums[t][r] = start;
@@ -83,14 +83,15 @@ NIB_CPU_INLINE void sum_units(const dot_state *state, const int code, const int 
             words[t] = _mm512_loadu_si512(at);
             _mm_prefetch((const char *)at + AHEAD_BYTES, _MM_HINT_T0);
         }
+        const int8_t *quant = state->quant + u * (32 / bits * rows);
 #pragma GCC unroll 8
         for (int f = 0; f < fields; f++) {
 #pragma GCC unroll 4
             for (int t = 0; t < tiles; t++) {
                 __m512i c = decode(words[t], state->table, code, f);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
                 for (int r = 0; r < rows; r++) {
-                    __m512i q = four_bytes(state->quant[r] + u * (32 / bits) + 4 * f);
+                    __m512i q = four_bytes(quant + 4 * (f * rows + r));
                     if (chains == 2 && (f & 1))
                         second[t][r] = _mm512_dpbusd_epi32(second[t][r], c, q);
                     else
@@ -102,7 +103,7 @@ NIB_CPU_INLINE void sum_units(const dot_state *state, const int code, const int 
     if (chains == 2)
 #pragma GCC unroll 4
         for (int t = 0; t < tiles; t++)
-#pragma GCC unroll 8
+#pragma GCC unroll 4
             for (int r = 0; r < rows; r++)
                 sums[t][r] = _mm512_add_epi32(sums[t][r], second[t][r]);
 }
@@ -115,7 +116,7 @@ NIB_CPU_INLINE void sum_group(const dot_state *state, const int code, const int 
     __m512i sums[MOST_TILES][MOST_ROWS];
 #pragma GCC unroll 4
     for (int t = 0; t < tiles; t++)
-#pragma GCC unroll 8
+#pragma GCC unroll 4
         for (int r = 0; r < rows; r++)
             part[t][r] = _mm512_setzero_ps();
     for (int64_t s = segment; s < segment + segments; s++) {
@@ -128,10 +129,11 @@ NIB_CPU_INLINE void sum_group(const dot_state *state, const int code, const int 
             sum_units(state, code, tiles, rows, s * units, end, s, sums);
 #pragma GCC unroll 4
         for (int t = 0; t < tiles; t++)
-#pragma GCC unroll 8
+#pragma GCC unroll 4
             for (int r = 0; r < rows; r++)
-                part[t][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[t][r]),
-                                             _mm512_set1_ps(state->steps[r][s]), part[t][r]);
+                part[t][r] =
+                    _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[t][r]),
+                                    _mm512_set1_ps(state->steps[s * rows + r]), part[t][r]);
     }
 }
 
@@ -146,8 +148,8 @@ NIB_CPU_INLINE __m512 add_group(nib_cpu_rule rule, __m512 total, __m512 part, __
     return total;
 }
 
-static void point(const nib_cpu_direct *slice, int tiles, int rows, int tile, int row,
-                  dot_state *state, group_source *source)
+static void point(const nib_cpu_direct *slice, int tiles, int tile, dot_state *state,
+                  group_source *source)
 {
     const nib_cpu_shape *shape = slice->run->shape;
     for (int t = 0; t < tiles; t++) {
@@ -156,46 +158,43 @@ static void point(const nib_cpu_direct *slice, int tiles, int rows, int tile, in
                           (uint64_t)n_tile * shape->tile_bytes[0];
         source[t] = groups_of(slice->run, n_tile);
     }
-    for (int r = 0; r < rows; r++) {
-        state->quant[r] = slice->quant + (row + r) * slice->ld_act;
-        state->counts[r] = slice->counts + (row + r) * slice->segments;
-        state->steps[r] = slice->steps + (row + r) * slice->segments;
-    }
+    state->quant = slice->quant;
+    state->counts = slice->counts;
+    state->steps = slice->steps;
     state->offset = shape->operand_offset;
     state->table = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)e2m1_bytes));
 }
 
 /* i32 results: the one segment's sums themselves. */
 NIB_CPU_INLINE void integers_of(const nib_cpu_direct *slice, const int code, const int tiles,
-                                const int rows, int tile, int row)
+                                const int rows, int tile)
 {
     dot_state state;
     group_source source[MOST_TILES];
     __m512i sums[MOST_TILES][MOST_ROWS];
-    point(slice, tiles, rows, tile, row, &state, source);
+    point(slice, tiles, tile, &state, source);
     sum_units(&state, code, tiles, rows, 0, slice->run->shape->units, 0, sums);
     for (int t = 0; t < tiles; t++)
         for (int r = 0; r < rows; r++)
-            _mm512_storeu_si512(slice->acc + (row + r) * slice->ld_acc +
-                                    (tile + t) * NIB_CPU_LANES,
+            _mm512_storeu_si512(slice->acc + r * slice->ld_acc + (tile + t) * NIB_CPU_LANES,
                                 sums[t][r]);
 }
 
-/* n tiles tile .. tile + tiles - 1 of the slice against its rows row .. row + rows - 1. */
+/* n tiles tile .. tile + tiles - 1 of the slice. */
 NIB_CPU_INLINE void slice_of(const nib_cpu_direct *slice, const int code, const int tiles,
-                             const int rows, int tile, int row)
+                             const int rows, int tile)
 {
     const nib_cpu_shape *shape = slice->run->shape;
     const int unit_k = 32 / code_bits(code);
     bool lone = slice->segments == 1;
     int64_t units = lone ? shape->units : slice->segment / unit_k;
-    int64_t per_group = lone || shape->groups == 1 ? slice->segments
-                                                   : shape->group / slice->segment;
+    int64_t per_group =
+        lone || shape->groups == 1 ? slice->segments : shape->group / slice->segment;
     __m512 unit = _mm512_set1_ps(shape->operand_unit);
     dot_state state;
     group_source source[MOST_TILES];
     __m512 total[MOST_TILES][MOST_ROWS], part[MOST_TILES][MOST_ROWS];
-    point(slice, tiles, rows, tile, row, &state, source);
+    point(slice, tiles, tile, &state, source);
     for (int t = 0; t < tiles; t++)
         for (int r = 0; r < rows; r++)
             total[t][r] = _mm512_setzero_ps();
@@ -206,11 +205,9 @@ NIB_CPU_INLINE void slice_of(const nib_cpu_direct *slice, const int code, const 
 #pragma GCC unroll 4
         for (int t = 0; t < tiles; t++) {
             __m512 s = group_scale(&source[t], g), z = group_zero(&source[t], g);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
             for (int r = 0; r < rows; r++) {
-                float sum = shape->rule == NIB_CPU_SCALE
-                                ? 0
-                                : slice->sums[(row + r) * shape->groups + g];
+                float sum = shape->rule == NIB_CPU_SCALE ? 0 : slice->sums[g * rows + r];
                 if (code == CODE_E2M1)
                     part[t][r] = _mm512_mul_ps(part[t][r], unit);
                 total[t][r] = add_group(shape->rule, total[t][r], part[t][r], s, z, sum);
@@ -219,37 +216,37 @@ NIB_CPU_INLINE void slice_of(const nib_cpu_direct *slice, const int code, const 
     }
     for (int t = 0; t < tiles; t++)
         for (int r = 0; r < rows; r++)
-            _mm512_storeu_ps(slice->acc + (row + r) * slice->ld_acc + (tile + t) * NIB_CPU_LANES,
+            _mm512_storeu_ps(slice->acc + r * slice->ld_acc + (tile + t) * NIB_CPU_LANES,
                              total[t][r]);
 }
 
-NIB_CPU_INLINE void run_block(const nib_cpu_direct *slice, const int code, const int tiles,
-                              const int rows, int tile, int row)
+NIB_CPU_INLINE void run_tiles(const nib_cpu_direct *slice, const int code, const int tiles,
+                              const int rows)
 {
-    if (slice->integers)
-        integers_of(slice, code, tiles, rows, tile, row);
-    else
-        slice_of(slice, code, tiles, rows, tile, row);
+    int tile = 0;
+    if (slice->integers) {
+        for (; tile < slice->tiles; tile++)
+            integers_of(slice, code, 1, rows, tile);
+        return;
+    }
+    for (; tile + tiles <= slice->tiles; tile += tiles)
+        slice_of(slice, code, tiles, rows, tile);
+    for (; tile < slice->tiles; tile++)
+        slice_of(slice, code, 1, rows, tile);
 }
 
 NIB_CPU_INLINE void run_code(const nib_cpu_direct *slice, const int code)
 {
-    int tiles = slice->tiles, row = 0;
-    for (; slice->rows - row >= 8; row += 8)
-        for (int t = 0; t < tiles; t++)
-            run_block(slice, code, 1, 8, t, row);
-    for (; slice->rows - row >= 4; row += 4)
-        for (int t = 0; t < tiles; t++)
-            run_block(slice, code, 1, 4, t, row);
-    for (; slice->rows - row >= 2; row += 2)
-        for (int t = 0; t < tiles; t++)
-            run_block(slice, code, 1, 2, t, row);
-    if (row < slice->rows) {
-        int t = 0;
-        for (; t + 4 <= tiles; t += 4)
-            run_block(slice, code, 4, 1, t, row);
-        for (; t < tiles; t++)
-            run_block(slice, code, 1, 1, t, row);
+    switch (slice->rows) {
+    case 4:
+        run_tiles(slice, code, 2, 4);
+        return;
+    case 2:
+        run_tiles(slice, code, 2, 2);
+        return;
+    default:
+        run_tiles(slice, code, 4, 1);
+        return;
     }
 }
 

@@ -11,6 +11,11 @@ static __mmask16 first_lanes(int64_t count)
     return count >= NIB_CPU_LANES ? 0xffff : (__mmask16)((1u << count) - 1);
 }
 
+void nib_cpu_avx512_lanes(nib_type type, const void *array, int64_t index, float *to)
+{
+    _mm512_storeu_ps(to, lanes_load(type, array, index));
+}
+
 void nib_cpu_avx512_load(nib_type type, const void *from, int64_t count, float *to)
 {
     const unsigned char *at = from;
@@ -31,9 +36,9 @@ void nib_cpu_avx512_load(nib_type type, const void *from, int64_t count, float *
 float nib_cpu_avx512_round(const float *from, int64_t count, int8_t *to)
 {
     __m512 x0 = _mm512_maskz_loadu_ps(first_lanes(count), from);
-    __m512 x1 = count > NIB_CPU_LANES
-                    ? _mm512_maskz_loadu_ps(first_lanes(count - NIB_CPU_LANES), from + NIB_CPU_LANES)
-                    : _mm512_setzero_ps();
+    __m512 x1 = count > NIB_CPU_LANES ? _mm512_maskz_loadu_ps(first_lanes(count - NIB_CPU_LANES),
+                                                              from + NIB_CPU_LANES)
+                                      : _mm512_setzero_ps();
     __m512 a0 = _mm512_abs_ps(x0), a1 = _mm512_abs_ps(x1);
     /* Zero times an element is zero unless the element is not finite. */
     __m512 zero = _mm512_setzero_ps();

@@ -67,8 +67,7 @@ static inline uint16_t nib_cpu_to_f16(float value)
     uint32_t bits = nib_cpu_bits_of_f32(value);
     uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
     uint32_t normal = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1)) >> 13;
-    uint32_t subnormal =
-        nib_cpu_bits_of_f32(nib_cpu_f32_from_bits(magnitude) + 0.5f) - 0x3f000000u;
+    uint32_t subnormal = nib_cpu_bits_of_f32(nib_cpu_f32_from_bits(magnitude) + 0.5f) - 0x3f000000u;
     uint32_t half = magnitude < 0x38800000u ? subnormal : normal;
     half = magnitude >= 0x477ff000u ? 0x7c00u : half; /* 65520 and more round to infinity */
     half = magnitude > 0x7f800000u ? 0x7e00u : half;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The direct schedules: codes are decoded in registers, right before they are used, and every byte
- * of W is read once per 8 rows of act. The fast choice for few rows, where reading W is the work.
+ * of W is read once per 4 rows of act. The fast choice for few rows, where reading W is the work.
  *
  *     for each chunk of at most 32 rows of act
- *         all threads prepare the chunk: f32 rows (DIRECT), or i8 rows with a step per segment (DOT)
- *         each thread takes jobs of 4 n tiles: a slice for each 8 rows, then the epilogue
+ *         all threads prepare the chunk: f32 rows (DIRECT), or i8 rows with a step per segment
+ * (DOT) each thread takes jobs of 4 n tiles: a slice for each 4 rows, then the epilogue
  *
- * Zeros leave the inner loop: sum a (c - z) s = s (sum a c - z sum a), with sum a per group prepared
- * here. In DOT, a segment is the longest run of k within one group and one step.
+ * Zeros leave the inner loop: sum a (c - z) s = s (sum a c - z sum a), with sum a per group
+ * prepared here. In DOT, a segment is the longest run of k within one group and one step.
  */
 #include "kernels/common/schedule.h"
 #include "kernels/common/shape.h"
@@ -17,7 +17,7 @@
 
 enum {
     CHUNK_ROWS = 32,
-    PIECE_K = 1024,        /* k that a thread prepares at a time; a multiple of all segments < it */
+    PIECE_K = 1024,        /* k that a thread prepares at a time */
     EXACT_K = 65536,       /* 255 * 128 * 65536 < 2^31: sums this long do not wrap */
     SLICE_FLOATS = 8 * 64, /* most rows and columns of a slice */
     LANES = NIB_CPU_LANES
@@ -33,8 +33,7 @@ typedef struct direct_plan {
 
 static bool is_stepped(const nib_cpu_shape *shape)
 {
-    return shape->desc.flags & NIB_GEMM_ACT_DYNAMIC_I8 ||
-           shape->desc.act_scale == NIB_ACT_SCALE_MX;
+    return shape->desc.flags & NIB_GEMM_ACT_DYNAMIC_I8 || shape->desc.act_scale == NIB_ACT_SCALE_MX;
 }
 
 static const char *dot_refusal(const nib_cpu_shape *shape)
@@ -125,108 +124,150 @@ static direct_parts find_parts(const direct_plan *plan, unsigned char *at)
     return parts;
 }
 
+/* Rows are cut into blocks of direct_rows, then of half as many, and so on. */
+typedef struct row_block {
+    int64_t first, width;
+} row_block;
+
+static row_block block_of(const nib_cpu_isa *isa, int64_t rows, int64_t row)
+{
+    row_block block = {.width = isa->direct_rows};
+    for (;; block.width /= 2) {
+        int64_t end = rows - rows % block.width;
+        if (row < end) {
+            block.first = row - row % block.width;
+            return block;
+        }
+    }
+}
+
 /* Sixteen chains, then their sum: fast, and always in the same order. */
-static float sum_floats(const float *x, int64_t count)
+static float sum_floats(const float *x, int64_t count, int64_t stride)
 {
     float chains[LANES] = {0}, sum = 0;
     int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        for (int lane = 0; lane < LANES; lane++)
-            chains[lane] += x[i + lane];
+    if (stride == 1)
+        for (; i + LANES <= count; i += LANES)
+            for (int lane = 0; lane < LANES; lane++)
+                chains[lane] += x[i + lane];
     for (; i < count; i++)
-        chains[i % LANES] += x[i];
+        chains[i % LANES] += x[i * stride];
     for (int lane = 0; lane < LANES; lane++)
         sum += chains[lane];
     return sum;
 }
 
-static int32_t sum_bytes(const int8_t *x, int64_t count)
+/* Sum of `words` groups of four bytes that lie `stride` bytes apart. */
+static int32_t sum_bytes(const int8_t *x, int64_t words, int64_t stride)
 {
     int32_t sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += x[i];
+    if (stride == 4)
+        for (int64_t i = 0; i < 4 * words; i++)
+            sum += x[i];
+    else
+        for (int64_t i = 0; i < words; i++, x += stride)
+            sum += x[0] + x[1] + x[2] + x[3];
     return sum;
+}
+
+/* k of a piece with the padding behind the last one. */
+static int64_t padded_count(const direct_plan *plan, const nib_cpu_run *run, int64_t k0,
+                            int64_t count)
+{
+    return k0 + count == run->shape->k ? plan->k_pad - k0 : count;
 }
 
 /* f32 activations of one piece of one row. */
 static void prepare_floats(const nib_cpu_run *run, const nib_cpu_isa *isa, const direct_plan *plan,
                            int64_t row, int64_t k0, const direct_parts *parts)
 {
+    float line[PIECE_K];
+    row_block block = block_of(isa, run->rows, row);
     int64_t count = nib_cpu_min(PIECE_K, run->shape->k - k0);
-    float *to = parts->act + row * plan->k_pad + k0;
-    nib_cpu_act_load(run, isa->load, run->m0 + row, k0, count, to);
-    if (k0 + count == run->shape->k)
-        memset(to + count, 0, sizeof(float) * (size_t)(plan->k_pad - run->shape->k));
+    int64_t padded = padded_count(plan, run, k0, count);
+    float *to = parts->act + block.first * plan->k_pad + k0 * block.width + row - block.first;
+    nib_cpu_act_load(run, isa->load, run->m0 + row, k0, count, line);
+    memset(line + count, 0, sizeof(float) * (size_t)(padded - count));
+    for (int64_t i = 0; i < padded; i++)
+        to[i * block.width] = line[i];
 }
 
 /* i8 activations of one piece: rounded here, or copied. */
 static void prepare_bytes(const nib_cpu_run *run, const nib_cpu_isa *isa, const direct_plan *plan,
                           int64_t row, int64_t k0, const direct_parts *parts)
 {
+    float line[PIECE_K];
+    int8_t bytes[PIECE_K];
+    row_block block = block_of(isa, run->rows, row);
     int64_t k = run->shape->k, count = nib_cpu_min(PIECE_K, k - k0);
-    int8_t *to = parts->quant + row * plan->k_pad + k0;
-    float line[PIECE_K], *steps = parts->steps + row * plan->segments;
-    if (k0 + count == k)
-        memset(to + count, 0, (size_t)(plan->k_pad - k));
+    int64_t padded = padded_count(plan, run, k0, count), lane = row - block.first;
+    int8_t *to = parts->quant + block.first * plan->k_pad + k0 * block.width + 4 * lane;
+    float *steps = parts->steps + block.first * plan->segments + lane;
+    memset(bytes + count, 0, (size_t)(padded - count));
     if (run->shape->desc.act_type == NIB_I8) {
         const int8_t *from = (const int8_t *)run->args->act;
-        memcpy(to, from + (run->m0 + row) * run->args->lda + k0, (size_t)count);
-        return;
+        memcpy(bytes, from + (run->m0 + row) * run->args->lda + k0, (size_t)count);
+    } else {
+        nib_cpu_act_load(run, isa->load, run->m0 + row, k0, count, line);
+        for (int64_t i = 0; i < count; i += NIB_CPU_QUANT_K) {
+            float step = isa->round(line + i, nib_cpu_min(NIB_CPU_QUANT_K, count - i), bytes + i);
+            int64_t end = nib_cpu_min(k0 + i + NIB_CPU_QUANT_K, k);
+            for (int64_t at = k0 + i; at < end; at += plan->segment)
+                steps[at / plan->segment * block.width] = step;
+        }
     }
-    nib_cpu_act_load(run, isa->load, run->m0 + row, k0, count, line);
-    for (int64_t i = 0; i < count; i += NIB_CPU_QUANT_K) {
-        float step = isa->round(line + i, nib_cpu_min(NIB_CPU_QUANT_K, count - i), to + i);
-        int64_t end = nib_cpu_min(k0 + i + NIB_CPU_QUANT_K, k);
-        for (int64_t at = k0 + i; at < end; at += plan->segment)
-            steps[at / plan->segment] = step;
-    }
+    for (int64_t i = 0; i < padded; i += 4)
+        memcpy(to + i * block.width, bytes + i, 4);
 }
 
 /* Steps that were not found by rounding: MX scales, or 1. */
-static void prepare_steps(const nib_cpu_run *run, const direct_plan *plan, int64_t row,
-                          const direct_parts *parts)
+static void prepare_steps(const nib_cpu_run *run, const direct_plan *plan, row_block block,
+                          int64_t row, const direct_parts *parts)
 {
-    float *steps = parts->steps + row * plan->segments;
+    float *steps = parts->steps + block.first * plan->segments + row - block.first;
     const nib_gemm_desc *desc = &run->shape->desc;
+    int64_t blocks = nib_cpu_ceil_div(run->shape->k, NIB_CPU_QUANT_K);
     if (desc->act_type != NIB_I8)
         return;
-    if (desc->act_scale != NIB_ACT_SCALE_MX) {
-        for (int64_t s = 0; s < plan->segments; s++)
-            steps[s] = 1;
-        return;
+    for (int64_t s = 0; s < plan->segments; s++) {
+        const unsigned char *scales = run->args->act_scale;
+        int64_t at = (run->m0 + row) * blocks + s * plan->segment / NIB_CPU_QUANT_K;
+        steps[s * block.width] =
+            desc->act_scale == NIB_ACT_SCALE_MX ? run->shape->e8m0[scales[at]] : 1;
     }
-    int64_t blocks = nib_cpu_ceil_div(run->shape->k, NIB_CPU_QUANT_K);
-    const unsigned char *scales =
-        (const unsigned char *)run->args->act_scale + (run->m0 + row) * blocks;
-    for (int64_t s = 0; s < plan->segments; s++)
-        steps[s] = run->shape->e8m0[scales[s * plan->segment / NIB_CPU_QUANT_K]];
 }
 
-static void prepare_counts(const nib_cpu_run *run, const direct_plan *plan, int64_t row,
-                           const direct_parts *parts)
+static void prepare_counts(const nib_cpu_run *run, const direct_plan *plan, row_block block,
+                           int64_t row, const direct_parts *parts)
 {
-    const int8_t *quant = parts->quant + row * plan->k_pad;
-    for (int64_t s = 0; s < plan->segments; s++)
-        parts->counts[row * plan->segments + s] =
-            sum_bytes(quant + s * plan->segment,
-                      nib_cpu_min(plan->segment, run->shape->k - s * plan->segment));
+    const int8_t *quant = parts->quant + block.first * plan->k_pad + 4 * (row - block.first);
+    int32_t *counts = parts->counts + block.first * plan->segments + row - block.first;
+    for (int64_t s = 0; s < plan->segments; s++) {
+        int64_t k0 = s * plan->segment, count = nib_cpu_min(plan->segment, run->shape->k - k0);
+        counts[s * block.width] =
+            sum_bytes(quant + k0 * block.width, nib_cpu_ceil_div(count, 4), 4 * block.width);
+    }
 }
 
 /* Sums of act over each group of a row, for zeros. */
-static void prepare_sums(const nib_cpu_run *run, const direct_plan *plan, int64_t row,
-                         const direct_parts *parts)
+static void prepare_sums(const nib_cpu_run *run, const direct_plan *plan, row_block block,
+                         int64_t row, const direct_parts *parts)
 {
     const nib_cpu_shape *shape = run->shape;
-    int64_t segment0 = row * plan->segments, s = 0;
+    int64_t lane = row - block.first, s = 0;
+    const float *act = parts->act + block.first * plan->k_pad + lane;
+    int64_t segments = block.first * plan->segments + lane;
+    float *sums = parts->sums + block.first * shape->groups + lane;
     for (int64_t g = 0; g < shape->groups; g++) {
         int64_t k0 = g * shape->group, end = nib_cpu_min(k0 + shape->group, shape->k);
         float sum = 0;
         if (plan->segments)
             for (; s < plan->segments && s * plan->segment < end; s++)
-                sum += (float)parts->counts[segment0 + s] * parts->steps[segment0 + s];
+                sum += (float)parts->counts[segments + s * block.width] *
+                       parts->steps[segments + s * block.width];
         else
-            sum = sum_floats(parts->act + row * plan->k_pad + k0, end - k0);
-        parts->sums[row * shape->groups + g] = sum;
+            sum = sum_floats(act + k0 * block.width, end - k0, block.width);
+        sums[g * block.width] = sum;
     }
 }
 
@@ -246,12 +287,13 @@ static void prepare(const nib_cpu_run *run, const nib_cpu_isa *isa, const direct
         return;
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < run->rows; row++) {
+        row_block block = block_of(isa, run->rows, row);
         if (plan->segments) {
-            prepare_steps(run, plan, row, parts);
-            prepare_counts(run, plan, row, parts);
+            prepare_steps(run, plan, block, row, parts);
+            prepare_counts(run, plan, block, row, parts);
         }
         if (plan->sums_bytes)
-            prepare_sums(run, plan, row, parts);
+            prepare_sums(run, plan, block, row, parts);
     }
 }
 
@@ -282,17 +324,16 @@ static void run_job(const nib_cpu_kernel *kernel, const nib_cpu_run *run, const 
                     const direct_parts *parts, int64_t tile0)
 {
     const nib_cpu_isa *isa = kernel->row->isa;
-    int64_t tiles = nib_cpu_min(isa->direct_tiles, run->shape->n_tiles - tile0), groups;
+    int64_t tiles = nib_cpu_min(isa->direct_tiles, run->shape->n_tiles - tile0);
     _Alignas(64) float acc[SLICE_FLOATS];
-    groups = run->shape->groups;
-    for (int64_t row = 0; row < run->rows; row += isa->direct_rows) {
+    for (int64_t row = 0; row < run->rows;) {
+        row_block block = block_of(isa, run->rows, row);
         nib_cpu_direct slice = {
             .run = run,
             .n_tile = tile0,
             .tiles = (int32_t)tiles,
-            .rows = (int32_t)nib_cpu_min(run->rows - row, isa->direct_rows),
-            .sums = parts->sums + row * groups,
-            .ld_act = plan->k_pad,
+            .rows = (int32_t)block.width,
+            .sums = parts->sums + row * run->shape->groups,
             .act = parts->act + (plan->segments ? 0 : row * plan->k_pad),
             .quant = parts->quant + (plan->segments ? row * plan->k_pad : 0),
             .counts = parts->counts + row * plan->segments,
@@ -305,6 +346,7 @@ static void run_job(const nib_cpu_kernel *kernel, const nib_cpu_run *run, const 
         };
         (kernel->row->schedule == NIB_CPU_DOT ? isa->dot : isa->direct)(&slice);
         finish(run, isa, plan, &slice, row, parts->gated);
+        row += block.width;
     }
 }
 

@@ -124,8 +124,7 @@ static int64_t segment_end(const nib_cpu_run *run, const int32_t *order, int64_t
     *group = g_idx[order[k]];
     do
         k++;
-    while (k < end && g_idx[order[k]] == *group &&
-           (!mx || order[k] / NIB_CPU_QUANT_K == *block));
+    while (k < end && g_idx[order[k]] == *group && (!mx || order[k] / NIB_CPU_QUANT_K == *block));
     return k;
 }
 

@@ -7,9 +7,9 @@
  *         all threads pack the chunk: f32, [k block][row panel][k][panel_rows]
  *         each thread takes jobs of up to 128 rows of W  (whoever is free)
  *             for each k block of 256
- *                 decode 128 x 256 weights               (128 KB, stays in L2)
- *                 for each pair of n tiles               (32 KB, stays in L1)
- *                     for each row panel: micro-kernel
+ *                 for each pair of n tiles
+ *                     decode 32 x 256 weights            (32 KB, stays in L1)
+ *                     for each row panel: micro-kernel   (the chunk's k block stays in L2)
  *             epilogue of chunk x 128 results
  *
  * An element's sum is one chain of additions over k, whatever m and the cuts: bits of a row do not
@@ -26,8 +26,8 @@ enum {
 
 /* Where everything lies in the workspace, in floats. */
 typedef struct panel_plan {
-    int64_t chunk;       /* rows of act at a time, a multiple of panel_rows */
-    int64_t job_tiles;   /* n tiles of a job, a multiple of panel_tiles */
+    int64_t chunk;     /* rows of act at a time, a multiple of panel_rows */
+    int64_t job_tiles; /* n tiles of a job, a multiple of panel_tiles */
     int64_t jobs;
     int64_t k_blocks;
     int64_t act_floats;
@@ -48,7 +48,8 @@ static panel_plan make_plan(const nib_cpu_kernel *kernel, int64_t chunk)
     plan.jobs = nib_cpu_ceil_div(shape->n_tiles, plan.job_tiles);
     plan.k_blocks = nib_cpu_ceil_div(shape->k, NIB_CPU_BLOCK_K);
     plan.act_floats = nib_cpu_round_up(plan.chunk * shape->k, ALIGN_FLOATS);
-    plan.thread_floats = plan.job_tiles * (TILE_FLOATS + plan.chunk * NIB_CPU_LANES);
+    plan.thread_floats =
+        isa->panel_tiles * TILE_FLOATS + plan.job_tiles * plan.chunk * NIB_CPU_LANES;
     plan.n_pad = shape->n_tiles * NIB_CPU_LANES;
     if (shape->desc.epilogue == NIB_EPILOGUE_SILU_GATED)
         plan.gated_floats = plan.chunk * plan.n_pad;
@@ -58,8 +59,8 @@ static panel_plan make_plan(const nib_cpu_kernel *kernel, int64_t chunk)
 uint64_t nib_cpu_panel_workspace(const nib_cpu_kernel *kernel, int64_t m)
 {
     panel_plan plan = make_plan(kernel, nib_cpu_min(m, CHUNK_ROWS));
-    return sizeof(float) * (uint64_t)(plan.act_floats + plan.gated_floats +
-                                      kernel->threads * plan.thread_floats);
+    return sizeof(float) *
+           (uint64_t)(plan.act_floats + plan.gated_floats + kernel->threads * plan.thread_floats);
 }
 
 static void apply_rule(const nib_cpu_codes *codes, int64_t count, float *out)
@@ -107,6 +108,7 @@ nib_cpu_run nib_cpu_run_make(const nib_cpu_call *call, int64_t m0, int64_t rows)
                          .weights = call->weights,
                          .args = call->args,
                          .values = shape->values ? shape->values : call->weights->table,
+                         .lanes = call->kernel->row->isa->lanes,
                          .m0 = m0,
                          .rows = rows};
 }
@@ -161,14 +163,15 @@ static void multiply(const nib_cpu_run *run, const nib_cpu_kernel *kernel, const
     memset(sums, 0, sizeof(float) * (size_t)(run->rows * ld));
     for (int64_t k0 = 0; k0 < run->shape->k; k0 += NIB_CPU_BLOCK_K) {
         int64_t count = nib_cpu_min(NIB_CPU_BLOCK_K, run->shape->k - k0);
-        for (int64_t t = 0; t < tiles; t++)
-            nib_cpu_decode(run, kernel->dequant, tile0 + t, k0, count, panel + t * TILE_FLOATS);
-        for (int64_t t = 0; t < tiles; t += isa->panel_tiles)
+        for (int64_t t = 0; t < tiles; t += isa->panel_tiles) {
+            for (int64_t i = 0; i < isa->panel_tiles && t + i < tiles; i++)
+                nib_cpu_decode(run, kernel->dequant, tile0 + t + i, k0, count,
+                               panel + i * TILE_FLOATS);
             for (int64_t row = 0; row < run->rows; row += isa->panel_rows)
-                isa->micro(panel + t * TILE_FLOATS, TILE_FLOATS,
-                           act + k0 * plan->chunk + row * count, count,
+                isa->micro(panel, TILE_FLOATS, act + k0 * plan->chunk + row * count, count,
                            (int)nib_cpu_min(run->rows - row, isa->panel_rows),
                            sums + row * ld + t * NIB_CPU_LANES, ld);
+        }
     }
 }
 
@@ -190,11 +193,11 @@ static void run_chunk(const nib_cpu_kernel *kernel, const nib_cpu_run *run, cons
     int64_t ld = plan->job_tiles * NIB_CPU_LANES;
     float *gated = workspace + plan->act_floats;
     float *panel = gated + plan->gated_floats + nib_cpu_thread() * plan->thread_floats;
-    float *sums = panel + plan->job_tiles * TILE_FLOATS;
+    float *sums = panel + isa->panel_tiles * TILE_FLOATS;
     pack_act(run, isa, plan, workspace);
-    /* A last odd tile leaves its neighbour in the micro-kernel's pair without weights; what it
-     * computes there is never stored, but it should not compute on garbage. */
-    memset(panel, 0, sizeof(float) * (size_t)(plan->job_tiles * TILE_FLOATS));
+    /* A last odd tile leaves its neighbour in the micro-kernel's pair without weights of its own.
+     * What is computed there is never stored, but should start from numbers. */
+    memset(panel, 0, sizeof(float) * (size_t)(isa->panel_tiles * TILE_FLOATS));
 #pragma omp for schedule(dynamic, 1)
     for (int64_t job = 0; job < plan->jobs; job++) {
         int64_t tile0 = job * plan->job_tiles, n0 = tile0 * NIB_CPU_LANES;
@@ -221,8 +224,7 @@ void nib_cpu_panel_launch(const nib_cpu_call *call)
     panel_plan plan = make_plan(kernel, rows);
 #pragma omp parallel num_threads(kernel->threads)
     for (int64_t m0 = 0; m0 < call->args->m; m0 += plan.chunk) {
-        nib_cpu_run run =
-            nib_cpu_run_make(call, m0, nib_cpu_min(plan.chunk, call->args->m - m0));
+        nib_cpu_run run = nib_cpu_run_make(call, m0, nib_cpu_min(plan.chunk, call->args->m - m0));
         run_chunk(kernel, &run, &plan, call->args->workspace);
     }
 }

@@ -62,8 +62,8 @@ void nib_cpu_shape_make(const nib_host_api *host, const nib_gemm_desc *desc, nib
     shape->unit = 32 / shape->plane_bits[0];
     shape->units = nib_cpu_ceil_div(w->k, shape->unit);
     for (int p = 0; p < shape->planes; p++)
-        shape->tile_bytes[p] = (uint64_t)nib_cpu_ceil_div(w->k, 32 / shape->plane_bits[p]) *
-                               NIB_CPU_TILE_BYTES;
+        shape->tile_bytes[p] =
+            (uint64_t)nib_cpu_ceil_div(w->k, 32 / shape->plane_bits[p]) * NIB_CPU_TILE_BYTES;
     shape->scale_bytes = w->scale_type ? host->type_bits(w->scale_type) / 8 : 0;
     if (w->zero)
         shape->zero_bytes = w->zero == NIB_ZERO_CODE ? 1 : host->type_bits(w->zero_type) / 8;
@@ -80,8 +80,8 @@ void nib_cpu_codes_at(const nib_cpu_run *run, int64_t n_tile, nib_cpu_codes *cod
 {
     const nib_cpu_shape *shape = run->shape;
     for (int p = 0; p < shape->planes; p++)
-        codes->plane[p] = (const unsigned char *)run->weights->codes[p] +
-                          (uint64_t)n_tile * shape->tile_bytes[p];
+        codes->plane[p] =
+            (const unsigned char *)run->weights->codes[p] + (uint64_t)n_tile * shape->tile_bytes[p];
     codes->values = run->values;
     codes->rule = shape->rule;
     codes->bits = shape->bits;
@@ -116,12 +116,15 @@ static void lanes(const nib_cpu_run *run, nib_type type, const void *array, int6
 {
     const nib_cpu_shape *shape = run->shape;
     int64_t first = (n_tile * shape->groups + group) * NIB_CPU_LANES;
+    if (run->lanes && !shape->per_tensor) {
+        run->lanes(type, array, first, to);
+        return;
+    }
     for (int lane = 0; lane < NIB_CPU_LANES; lane++)
         to[lane] = element(shape, type, array, shape->per_tensor ? 0 : first + lane);
 }
 
-void nib_cpu_group_load(const nib_cpu_run *run, int64_t n_tile, int64_t group,
-                        nib_cpu_codes *codes)
+void nib_cpu_group_load(const nib_cpu_run *run, int64_t n_tile, int64_t group, nib_cpu_codes *codes)
 {
     const nib_weight_desc *w = &run->shape->desc.weight;
     if (w->scale_type)
@@ -160,8 +163,8 @@ void nib_cpu_act_load(const nib_cpu_run *run, nib_cpu_load_fn load, int64_t row,
                       int64_t count, float *to)
 {
     const nib_gemm_desc *desc = &run->shape->desc;
-    bool byte = desc->act_type == NIB_E4M3 || desc->act_type == NIB_E5M2 ||
-                desc->act_type == NIB_I8;
+    bool byte =
+        desc->act_type == NIB_E4M3 || desc->act_type == NIB_E5M2 || desc->act_type == NIB_I8;
     int64_t bytes = byte ? 1 : desc->act_type == NIB_F32 ? 4 : 2;
     const unsigned char *from =
         (const unsigned char *)run->args->act + (row * run->args->lda + k0) * bytes;

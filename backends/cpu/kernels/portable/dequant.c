@@ -41,9 +41,9 @@ static void decode_lane(const nib_cpu_codes *codes, const int *widths, int plane
     int unit_k = 32 / widths[0];
     uint32_t words[NIB_MAX_PLANES];
     for (int p = 0; p < planes; p++)
-        words[p] = word_at(codes->plane[p] + nib_cpu_unit_bytes(unit, unit_k, widths[p]) +
-                           4 * lane) >>
-                   nib_cpu_unit_shift(unit, unit_k, widths[p]);
+        words[p] =
+            word_at(codes->plane[p] + nib_cpu_unit_bytes(unit, unit_k, widths[p]) + 4 * lane) >>
+            nib_cpu_unit_shift(unit, unit_k, widths[p]);
     for (int k = 0; k < unit_k; k++) {
         uint32_t code = 0;
         for (int p = 0, at = 0; p < planes; at += widths[p++])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The micro-kernel in plain C: 16 rows of W against 4 of act, eight lanes at a time so that the sums
- * stay in the sixteen registers every x86-64 and AArch64 has.
+ * The micro-kernel in plain C: 16 rows of W against 4 of act, eight lanes at a time so that the
+ * sums stay in the sixteen registers every x86-64 and AArch64 has.
  */
 #include "kernels/portable/portable.h"
 

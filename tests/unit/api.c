@@ -135,7 +135,9 @@ Test(run, refuses_scaled_weights_for_an_i32_output)
     cr_assert_eq(nib_gemm_prepare(whole, 1, 1), NIB_OK);
     static signed char act[8];
     static int32_t out[8];
-    nib_gemm_args args = args_of(&p, 1, act, out);
+    nib_gemm_args args = args_of(&p, 1, NULL, NULL);
+    args.act = act;
+    args.out = out;
     cr_expect_eq(nib_gemm_run(whole, scaled, &args), NIB_INVALID);
     cr_expect(strstr(nib_last_message(), "alpha is 2.5"), "%s", nib_last_message());
     nib_gemm_destroy(whole);

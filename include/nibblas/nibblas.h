@@ -241,8 +241,8 @@ typedef void (*nib_log_fn)(void *user, nib_log_level level, const char *message)
 typedef struct nib_context_options {
     uint32_t size;
     uint32_t reserved;
-    /* Called from any thread; NULL: none. The process has one hook: a context that brings one
-     * replaces it, and destroying that context removes it. */
+    /* Called from any thread, for what any context does; NULL: none. Once nib_context_destroy has
+     * returned it is not called again. It must neither create nor destroy contexts. */
     nib_log_fn log;
     void *log_user;
     /* Folder with libnibblas-<name>.so plugins; NULL: NIB_BACKEND_PATH if set, else none. */

@@ -141,11 +141,16 @@ void nib_cpu_crew_destroy(nib_cpu_crew *crew)
 {
     if (!crew)
         return;
-    bool ours = crew->started && crew->process == getpid();
+    if (crew->started && crew->process != getpid()) {
+        /* In a forked child the gates still count sleepers that do not exist here: destroying them
+         * would wait for those. */
+        free(crew->handles);
+        free(crew);
+        return;
+    }
     atomic_store(&crew->ending, true);
-    if (ours)
-        gate_open(&crew->start);
-    for (int32_t i = 1; ours && i < crew->started; i++)
+    gate_open(&crew->start);
+    for (int32_t i = 1; i < crew->started; i++)
         pthread_join(crew->handles[i - 1], NULL);
     gate_release(&crew->start);
     gate_release(&crew->barrier);

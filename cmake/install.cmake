@@ -32,9 +32,5 @@ install(FILES ${CMAKE_BINARY_DIR}/generated/nibblasConfig.cmake
     ${CMAKE_BINARY_DIR}/generated/nibblasConfigVersion.cmake DESTINATION ${folder})
 
 file(RELATIVE_PATH NIB_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-set(NIB_PC_OPENMP "")
-if(OpenMP_C_FOUND)
-    set(NIB_PC_OPENMP "-fopenmp")
-endif()
 configure_file(cmake/nibblas.pc.in ${CMAKE_BINARY_DIR}/generated/nibblas.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/generated/nibblas.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

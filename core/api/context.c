@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 struct nib_context {
-    nib_context_options options;
+    nib_log_sink sink; /* linked if it has a function */
 };
 
 nib_status nib_context_create(const nib_context_options *options, nib_context **out)
@@ -26,9 +26,9 @@ nib_status nib_context_create(const nib_context_options *options, nib_context **
     nib_context *ctx = malloc(sizeof(*ctx));
     if (!ctx)
         return nib_fail(NIB_NO_MEMORY, "no memory for a context");
-    ctx->options = given;
+    ctx->sink = (nib_log_sink){.log = given.log, .user = given.log_user};
     if (given.log)
-        nib_log_set(given.log, given.log_user);
+        nib_log_add(&ctx->sink);
     status =
         nib_registry_load(given.backend_path ? given.backend_path : nib_env("NIB_BACKEND_PATH"));
     if (status) {
@@ -43,7 +43,7 @@ void nib_context_destroy(nib_context *ctx)
 {
     if (!ctx)
         return;
-    if (ctx->options.log)
-        nib_log_unset(ctx->options.log, ctx->options.log_user);
+    if (ctx->sink.log)
+        nib_log_remove(&ctx->sink);
     free(ctx);
 }

@@ -146,6 +146,10 @@ static nib_status check_args(const nib_gemm *gemm, const nib_weights *weights,
         return nib_fail(NIB_INVALID,
                         "the weights are on %s, the gemm on %s: use nib_weights_convert",
                         weights->dev->info.selector, gemm->dev->info.selector);
+    /* Weights of a product with float output fit too, but theirs may have an alpha. */
+    if (gemm->desc.out_type == NIB_I32 && weights->packed.alpha != 1)
+        return nib_fail(NIB_INVALID, "alpha is %g, but a product with i32 output needs 1",
+                        weights->packed.alpha);
     if (args->m < 0)
         return nib_fail(NIB_INVALID, "m is %" PRId64 ", expected at least 0", args->m);
     if (args->m == 0)

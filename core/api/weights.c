@@ -479,6 +479,12 @@ nib_status nib_weights_dequantize(const nib_weights *weights, int64_t n0, int64_
                         "rows [%" PRId64 ", %" PRId64 ") with stride %" PRId64
                         ", expected rows inside 0..%" PRId64 " and a stride of at least %" PRId64,
                         n0, n1, ldo, d->n, d->k);
+    int64_t span;
+    if (!nib_mul_extent(n1 - n0, ldo, &span) ||
+        !nib_mul_extent(span, (int64_t)sizeof(float), &span))
+        return nib_fail(NIB_INVALID,
+                        "%" PRId64 " rows of stride %" PRId64 " do not fit in 63 bits of bytes",
+                        n1 - n0, ldo);
     nib_stored_weights stored;
     void *owned;
     nib_status status = nib_weights_host(weights, &stored, &owned);

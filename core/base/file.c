@@ -14,7 +14,8 @@
 
 nib_status nib_map_open(const char *path, nib_mapping *out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* Non-blocking: a FIFO is refused below, not waited for. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return nib_fail(NIB_MISSING, "cannot open %s: %s", path, strerror(errno));
     struct stat info;
@@ -59,6 +60,11 @@ static int open_beside(const char *path, char *temporary, size_t capacity)
 
 nib_status nib_new_file_create(const char *path, nib_new_file *out)
 {
+    /* A rename would put a file in place of a device. */
+    struct stat there;
+    if (!stat(path, &there) && !S_ISREG(there.st_mode))
+        return nib_fail(NIB_INVALID, "%s is there and is not a regular file: choose another name",
+                        path);
     size_t capacity = strlen(path) + 48;
     nib_new_file file = {.path = strdup(path), .temporary = malloc(capacity)};
     nib_status status;

@@ -26,7 +26,8 @@ typedef struct nib_new_file {
     char *temporary;
 } nib_new_file;
 
-/* Creates the temporary. NIB_MISSING: the folder is not there or not writable. */
+/* Creates the temporary. NIB_MISSING: the folder is not there or not writable. NIB_INVALID: the
+ * path is a folder, a device or a FIFO, which is not replaced. */
 nib_status nib_new_file_create(const char *path, nib_new_file *out);
 /* Flushes to the disk, closes and renames over the path. On failure removes the temporary. Either
  * way nothing of the new file is left to release. */

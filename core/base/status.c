@@ -10,9 +10,8 @@
 
 static _Thread_local char message[NIB_MESSAGE_BYTES];
 
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
-static nib_log_fn log_hook;
-static void *log_user;
+static pthread_rwlock_t log_lock = PTHREAD_RWLOCK_INITIALIZER;
+static nib_log_sink *log_sinks;
 
 const char *nib_status_name(nib_status status)
 {
@@ -65,36 +64,35 @@ nib_status nib_fail_within(nib_status status, const char *format, ...)
     return status;
 }
 
-void nib_log_set(nib_log_fn log, void *user)
+void nib_log_add(nib_log_sink *sink)
 {
-    pthread_mutex_lock(&log_lock);
-    log_hook = log;
-    log_user = user;
-    pthread_mutex_unlock(&log_lock);
+    pthread_rwlock_wrlock(&log_lock);
+    sink->next = log_sinks;
+    log_sinks = sink;
+    pthread_rwlock_unlock(&log_lock);
 }
 
-void nib_log_unset(nib_log_fn log, void *user)
+void nib_log_remove(nib_log_sink *sink)
 {
-    pthread_mutex_lock(&log_lock);
-    if (log_hook == log && log_user == user) {
-        log_hook = NULL;
-        log_user = NULL;
-    }
-    pthread_mutex_unlock(&log_lock);
+    pthread_rwlock_wrlock(&log_lock);
+    for (nib_log_sink **at = &log_sinks; *at; at = &(*at)->next)
+        if (*at == sink) {
+            *at = sink->next;
+            break;
+        }
+    pthread_rwlock_unlock(&log_lock);
 }
 
 void nib_log(nib_log_level level, const char *format, ...)
 {
-    pthread_mutex_lock(&log_lock);
-    nib_log_fn hook = log_hook;
-    void *user = log_user;
-    pthread_mutex_unlock(&log_lock);
-    if (!hook)
-        return;
     char text[NIB_MESSAGE_BYTES];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    hook(user, level, text);
+    /* Readers hold the lock while the functions run, so that removing a sink waits for them. */
+    pthread_rwlock_rdlock(&log_lock);
+    for (const nib_log_sink *sink = log_sinks; sink; sink = sink->next)
+        sink->log(sink->user, level, text);
+    pthread_rwlock_unlock(&log_lock);
 }

@@ -24,10 +24,17 @@ nib_status nib_fail(nib_status status, const char *format, ...) NIB_PRINTF(2, 3)
 /* Puts "prefix: " before the message of a failure that is being passed on, and returns `status`. */
 nib_status nib_fail_within(nib_status status, const char *format, ...) NIB_PRINTF(2, 3);
 
-/* Writes to the hook; without one the text is dropped. */
+/* One receiver of the log, linked in place: a context has one. */
+typedef struct nib_log_sink {
+    nib_log_fn log;
+    void *user;
+    struct nib_log_sink *next;
+} nib_log_sink;
+
+/* Writes to every sink; without any the text is dropped. A sink's function may log itself. */
 void nib_log(nib_log_level level, const char *format, ...) NIB_PRINTF(2, 3);
-void nib_log_set(nib_log_fn log, void *user);
-/* Takes the hook away if it is still this one. */
-void nib_log_unset(nib_log_fn log, void *user);
+void nib_log_add(nib_log_sink *sink);
+/* Waits for calls of the sink's function that run: none comes afterwards. Not from inside one. */
+void nib_log_remove(nib_log_sink *sink);
 
 #endif

@@ -104,6 +104,8 @@ static nib_status check_zeros(const nib_weight_desc *d)
 nib_status nib_weight_desc_check(const nib_weight_desc *desc, nib_weight_desc *out)
 {
     nib_weight_desc d;
+    if (!out)
+        return nib_fail(NIB_INVALID, "the place for the weight description is NULL");
     nib_status status = nib_struct_read(&d, sizeof(d), desc, WEIGHT_DESC_LEAST, "nib_weight_desc");
     if (status)
         return status;
@@ -210,11 +212,16 @@ nib_status nib_gemm_desc_check(const nib_gemm_desc *desc, nib_gemm_desc *out)
     static const uint32_t known =
         NIB_GEMM_BATCH_INVARIANT | NIB_GEMM_ALLOW_NONDETERMINISTIC | NIB_GEMM_ACT_DYNAMIC_I8;
     nib_gemm_desc d;
+    if (!out)
+        return nib_fail(NIB_INVALID, "the place for the gemm description is NULL");
     nib_status status = nib_struct_read(&d, sizeof(d), desc, GEMM_DESC_LEAST, "nib_gemm_desc");
     if (!status)
         status = nib_weight_desc_check(&d.weight, &d.weight);
     if (status)
         return status;
+    for (int i = 0; i < 4; i++)
+        if (d.reserved[i])
+            return nib_fail(NIB_INVALID, "nib_gemm_desc.reserved[%d] is not zero", i);
     if (d.flags & ~known)
         return nib_fail(NIB_INVALID, "gemm flags 0x%x have bits that mean nothing", d.flags);
     if (!d.acc_type)

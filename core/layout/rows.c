@@ -148,6 +148,13 @@ static const row_text texts[] = {
               "bits=2 tile=n16,k16 addr=k2,k3,k0,k1,n0,n1,n2,n3 order=nk shift=4 | "
               "bits=1 tile=n16,k32 addr=k2,k3,k4,k0,k1,n0,n1,n2,n3 order=nk shift=6"},
     {"cpu16", "bits=8 tile=n16,k4 addr=k0,k1,n0,n1,n2,n3 order=nk"},
+    {"cpu16-scales", "bits=1 cell=8 tile=n16,k1 addr=n0,n1,n2,n3 order=nk"},
+    {"cpu16-scales", "bits=2 cell=8 tile=n16,k1 addr=n0,n1,n2,n3 order=nk"},
+    {"cpu16-scales", "bits=3 cell=8 tile=n16,k1 addr=n0,n1,n2,n3 order=nk"},
+    {"cpu16-scales", "bits=4 cell=8 tile=n16,k1 addr=n0,n1,n2,n3 order=nk"},
+    {"cpu16-scales", "bits=5 cell=8 tile=n16,k1 addr=n0,n1,n2,n3 order=nk"},
+    {"cpu16-scales", "bits=6 cell=8 tile=n16,k1 addr=n0,n1,n2,n3 order=nk"},
+    {"cpu16-scales", "bits=7 cell=8 tile=n16,k1 addr=n0,n1,n2,n3 order=nk"},
     {"cpu16-scales", "bits=8 tile=n16,k1 addr=n0,n1,n2,n3 order=nk"},
     {"cpu16-scales", "bits=16 tile=n16,k1 addr=n0,n1,n2,n3 order=nk"},
     {"cpu16-scales", "bits=32 tile=n16,k1 addr=n0,n1,n2,n3 order=nk"},

@@ -96,6 +96,11 @@ static nib_status list_candidates(const nib_device *dev, const nib_gemm_desc *de
             return status;
         if (!variant)
             return NIB_OK;
+        if (variant->size < sizeof(*variant))
+            return nib_fail(NIB_INTERNAL,
+                            "variant %u of %s has %u bytes, expected %zu: its size is "
+                            "not set",
+                            i, api->name, variant->size, sizeof(*variant));
         if (plan->count == capacity) {
             capacity = capacity ? 2 * capacity : 16;
             nib_candidate *grown = realloc(plan->candidates, (size_t)capacity * sizeof(*grown));

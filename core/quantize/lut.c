@@ -91,8 +91,8 @@ static void extend(clustering *c, int32_t entry, int32_t low, int32_t high, int3
     extend(c, entry, last + 1, high, best, to);
 }
 
-/* Running sums over the bins that hold anything; their number. */
-static int32_t sum_bins(const histogram *h, clustering *c)
+/* Moves the bins that hold anything to the front, with running sums over them; their number. */
+static int32_t sum_bins(histogram *h, clustering *c)
 {
     int32_t bins = 0;
     for (int32_t i = 0; i < BINS; i++) {
@@ -101,13 +101,26 @@ static int32_t sum_bins(const histogram *h, clustering *c)
         c->weight[bins + 1] = c->weight[bins] + h->weight[i];
         c->sum[bins + 1] = c->sum[bins] + h->sum[i];
         c->square[bins + 1] = c->square[bins] + h->sum[i] * h->sum[i] / h->weight[i];
+        h->weight[bins] = h->weight[i];
+        h->sum[bins] = h->sum[i];
         bins++;
     }
     return bins;
 }
 
+/* Mean of bins first..last. Summed anew: light bins vanish from running sums behind heavy ones. */
+static double cluster_mean(const histogram *h, int32_t first, int32_t last)
+{
+    double weight = 0, sum = 0;
+    for (int32_t i = first; i <= last; i++) {
+        weight += h->weight[i];
+        sum += h->sum[i];
+    }
+    return sum / weight;
+}
+
 /* The best 16 clusters of the histogram. With fewer bins than that, the last entry repeats. */
-static void find_clusters(const histogram *h, clustering *c, float *table)
+static void find_clusters(histogram *h, clustering *c, float *table)
 {
     memset(c, 0, sizeof(*c));
     int32_t bins = sum_bins(h, c);
@@ -123,8 +136,7 @@ static void find_clusters(const histogram *h, clustering *c, float *table)
     }
     for (int32_t entry = entries - 1, last = bins - 1; entry >= 0; entry--) {
         int32_t start = c->start[entry][last];
-        table[entry] =
-            (float)((c->sum[last + 1] - c->sum[start]) / (c->weight[last + 1] - c->weight[start]));
+        table[entry] = (float)cluster_mean(h, start, last);
         last = start - 1;
     }
     for (int32_t entry = entries; entries && entry < ENTRIES; entry++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads and reductions for quantisers. Plain pthreads: core must not need OpenMP. Threads take
+ * Threads and reductions for quantisers. Threads take
  * the next index until none is left, which is why bodies must not care who runs them.
  */
 #include "quantize/quantize.h"

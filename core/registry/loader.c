@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_PLUGINS = 64 };
 
@@ -34,6 +35,12 @@ static bool seen(void *handle)
 
 static void open_plugin(const char *path)
 {
+    /* Opening a FIFO would wait for somebody to write to it. */
+    struct stat info;
+    if (stat(path, &info) || !S_ISREG(info.st_mode)) {
+        nib_log(NIB_LOG_WARNING, "plugin %s refused: it is not a regular file", path);
+        return;
+    }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         nib_log(NIB_LOG_WARNING, "plugin refused: %s", dlerror());

@@ -57,11 +57,10 @@ static const struct {
     const char *name;
     size_t offset;
 } mandatory[] = {
-    ENTRY(device_count),  ENTRY(device_open),  ENTRY(device_close),  ENTRY(device_info),
-    ENTRY(layout),        ENTRY(variant),      ENTRY(supports),      ENTRY(workspace),
-    ENTRY(kernel_get),    ENTRY(kernel_put),   ENTRY(launch),        ENTRY(memory_alloc),
-    ENTRY(memory_free),   ENTRY(memory_copy),  ENTRY(synchronize),   ENTRY(event_create),
-    ENTRY(event_destroy), ENTRY(event_record), ENTRY(event_elapsed),
+    ENTRY(device_count), ENTRY(device_open), ENTRY(device_close), ENTRY(device_info),
+    ENTRY(layout),       ENTRY(variant),     ENTRY(supports),     ENTRY(workspace),
+    ENTRY(kernel_get),   ENTRY(kernel_put),  ENTRY(launch),       ENTRY(memory_alloc),
+    ENTRY(memory_free),  ENTRY(memory_copy), ENTRY(synchronize),
 };
 #undef ENTRY
 

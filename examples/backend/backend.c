@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const nib_host_api *host;
 
@@ -167,35 +166,6 @@ static nib_status synchronize(void *dev, void *stream)
     return NIB_OK;
 }
 
-/* Work is done when a call returns, so an event is the time at which it was recorded. */
-static nib_status event_create(void *dev, void **event)
-{
-    (void)dev;
-    *event = calloc(1, sizeof(struct timespec));
-    return *event ? NIB_OK : host->fail(NIB_NO_MEMORY, "no memory for an event");
-}
-
-static void event_destroy(void *dev, void *event)
-{
-    (void)dev;
-    free(event);
-}
-
-static nib_status event_record(void *dev, void *event, void *stream)
-{
-    (void)dev, (void)stream;
-    timespec_get(event, TIME_UTC);
-    return NIB_OK;
-}
-
-static nib_status event_elapsed(void *dev, void *from, void *to, double *us)
-{
-    const struct timespec *a = from, *b = to;
-    (void)dev;
-    *us = 1e6 * (double)(b->tv_sec - a->tv_sec) + 1e-3 * (double)(b->tv_nsec - a->tv_nsec);
-    return NIB_OK;
-}
-
 static int32_t host_memory(void *dev)
 {
     (void)dev;
@@ -223,10 +193,6 @@ static const nib_backend_api api = {
     .memory_free = memory_free,
     .memory_copy = memory_copy,
     .synchronize = synchronize,
-    .event_create = event_create,
-    .event_destroy = event_destroy,
-    .event_record = event_record,
-    .event_elapsed = event_elapsed,
     .host_memory = host_memory,
 };
 

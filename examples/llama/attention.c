@@ -11,27 +11,14 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
-static int64_t thread_index(void)
-{
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
 nib_status llama_cache_create(const llama_params *params, int64_t capacity, nib_type type,
-                              int threads, llama_cache *cache)
+                              llama_cache *cache)
 {
     size_t elem_bytes = type == NIB_F16 ? 2 : 4;
     size_t position_bytes, layer_elems, total, wide = 0;
     int64_t width = params->kv_heads * params->head_dim;
-    *cache = (llama_cache){.type = type, .capacity = capacity, .width = width, .threads = threads};
-    size_t score_elems = (size_t)(cache->threads * capacity);
+    *cache = (llama_cache){.type = type, .capacity = capacity, .width = width};
+    size_t score_elems = (size_t)capacity;
     if (__builtin_mul_overflow((size_t)width, (size_t)capacity, &layer_elems) ||
         __builtin_mul_overflow((size_t)params->layers, elem_bytes, &position_bytes) ||
         __builtin_mul_overflow(layer_elems, position_bytes, &total) || total > SIZE_MAX / 4)
@@ -121,7 +108,7 @@ static const float *widen(const llama_cache *cache, const void *base, int64_t la
     if (cache->type == NIB_F32)
         return (const float *)base + at;
     const uint16_t *from = (const uint16_t *)base + at;
-#pragma omp parallel for simd schedule(static) num_threads(cache->threads) if (count > 32768)
+#pragma omp simd
     for (int64_t i = 0; i < count; i++)
         wide[i] = llama_half_to_float(from[i]);
     return wide;
@@ -167,14 +154,10 @@ void llama_attend(const llama_params *params, llama_cache *cache, int64_t layer,
     int64_t stored = (first + count) * cache->width;
     const float *keys = widen(cache, cache->keys, layer, stored, cache->wide_keys);
     const float *values = widen(cache, cache->values, layer, stored, cache->wide_values);
-    /* a team of threads costs some microseconds: not for a few thousand products */
-    int64_t products = count * heads * (first + count) * dim;
-    (void)products; /* unused without OpenMP */
-#pragma omp parallel for schedule(dynamic, 4) num_threads(cache->threads) if (products > 65536)
     for (int64_t i = 0; i < count * heads; i++) {
         int64_t t = i / heads, h = i % heads;
         int64_t kv = h / shared * dim;
         attend_one(queries + i * dim, keys + kv, values + kv, cache->width, first + t + 1, dim,
-                   cache->scores + thread_index() * cache->capacity, out + i * dim);
+                   cache->scores, out + i * dim);
     }
 }

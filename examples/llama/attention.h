@@ -15,14 +15,13 @@ typedef struct llama_cache {
     void *keys;       /* [layers][capacity][width] */
     void *values;
     float *wide_keys, *wide_values; /* one layer as f32, [capacity][width], when type is f16 */
-    float *scores;                  /* [threads][capacity] */
-    int threads;
-    uint64_t bytes; /* of all of the above */
+    float *scores;                  /* [capacity] */
+    uint64_t bytes;                 /* of all of the above */
 } llama_cache;
 
 /* `cache` must be zero; free it after a failure too. */
 nib_status llama_cache_create(const llama_params *params, int64_t capacity, nib_type type,
-                              int threads, llama_cache *cache);
+                              llama_cache *cache);
 void llama_cache_free(llama_cache *cache);
 
 /* Cosines and sines of positions first..first+count: [count][rope_dims / 2] each. */

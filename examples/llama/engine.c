@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 double llama_clock(void)
 {
@@ -38,11 +35,6 @@ nib_status llama_engine_open(llama_engine *engine, const llama_engine_options *o
     if (status != NIB_OK)
         return llama_fail_nib(status, "device '%s'", options->device ? options->device : "auto");
     engine->in_place = !strcmp(engine->info.backend, "cpu");
-    engine->threads = engine->in_place && engine->info.units > 0 ? engine->info.units : 1;
-#ifdef _OPENMP
-    if (!engine->in_place)
-        engine->threads = omp_get_max_threads();
-#endif
     return NIB_OK;
 }
 

@@ -30,8 +30,6 @@ typedef struct llama_engine {
     nib_device_info info;
     llama_engine_options options;
     bool in_place; /* the device reads and writes host memory: no copies */
-    int threads;   /* for the work outside of nibblas: as many as its CPU backend has, since OpenMP
-                    * is slow to change the size of its team */
     llama_product *products;
     int64_t product_count;
     void *workspace;

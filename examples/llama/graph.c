@@ -60,8 +60,8 @@ nib_status llama_session_create(llama_model *model, const llama_session_options 
     s->batch = options->batch ? options->batch : LLAMA_BATCH_MAX;
     if (s->batch > options->context)
         s->batch = options->context;
-    nib_status status = llama_cache_create(&model->params, options->context, options->cache_type,
-                                           model->engine.threads, &s->cache);
+    nib_status status =
+        llama_cache_create(&model->params, options->context, options->cache_type, &s->cache);
     if (status == NIB_OK)
         status = allocate(s);
     if (status != NIB_OK) {
@@ -111,7 +111,6 @@ static void gate_up(llama_session *s, int64_t count)
 {
     float *gate = s->gate;
     const float *up = s->up;
-#pragma omp parallel for schedule(static) num_threads(s->cache.threads) if (count > 16384)
     for (int64_t i = 0; i < count; i++)
         gate[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
 }

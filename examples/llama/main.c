@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DIFFERS = 3 };
 
@@ -34,9 +31,6 @@ static void set_threads(int64_t threads)
         return;
     snprintf(text, sizeof text, "%lld", (long long)threads);
     setenv("OMP_NUM_THREADS", text, 1);
-#ifdef _OPENMP
-    omp_set_num_threads((int)threads);
-#endif
 }
 
 /* Standard input to its end, NUL-terminated. */

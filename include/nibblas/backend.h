@@ -145,13 +145,13 @@ struct nib_backend_api {
                               nib_copy_kind kind, void *stream);
     nib_status (*synchronize)(void *dev, void *stream);
 
-    /* Events, for timing on the device. */
+    /* The mandatory part ends here. */
+
+    /* Events, for timing on the device: all four or none. */
     nib_status (*event_create)(void *dev, void **event);
     void (*event_destroy)(void *dev, void *event);
     nib_status (*event_record)(void *dev, void *event, void *stream);
     nib_status (*event_elapsed)(void *dev, void *from, void *to, double *us); /* waits for `to` */
-
-    /* The mandatory part ends here. */
 
     /* Facts about a compiled kernel: registers, spills, shared memory, occupancy, bound. */
     nib_status (*explain)(void *dev, void *kernel, int64_t m, char *text, size_t capacity,
@@ -160,10 +160,7 @@ struct nib_backend_api {
     int32_t (*host_memory)(void *dev);
 };
 
-#define NIB_BACKEND_MANDATORY_BYTES offsetof(nib_backend_api, explain)
-#define NIB_BACKEND_HAS(api, entry) \
-    (offsetof(nib_backend_api, entry) + sizeof((api)->entry) <= (api)->size && (api)->entry)
-
+#define NIB_BACKEND_MANDATORY_BYTES offsetof(nib_backend_api, event_create)
 /* The one symbol a plugin exports; built-in backends have it under nib_backend_entry_<name>. */
 typedef nib_status (*nib_backend_entry_fn)(const nib_host_api *host, const nib_backend_api **out);
 NIB_API nib_status nib_backend_entry(const nib_host_api *host, const nib_backend_api **out);

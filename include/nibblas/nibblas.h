@@ -18,8 +18,9 @@
  *  - Strides count elements, sizes named `bytes` count bytes, times named `us` are microseconds.
  *  - Functions may be called from any thread. Handles are immutable after creation, except that a
  *    nib_writer and destroy calls need one thread at a time.
- *  - Only nib_gemm_run() promises neither to allocate, compile, block nor read the environment. On
- *    the CPU the first run of a thread that did not prepare may start OpenMP's threads for it.
+ *  - Only nib_gemm_run() promises neither to allocate, compile, block nor read the environment.
+ *  - The CPU's threads belong to the device. A run that finds them busy with another, and every run
+ *    in a forked child, computes on the calling thread alone, with the same bits.
  *  - A device must outlive the gemms and weights made on it; weights may outlive their gemm.
  *  - Destroying NULL is harmless. Other NULL arguments are NIB_INVALID unless allowed below.
  *
@@ -196,6 +197,7 @@ typedef struct nib_gemm_desc {
     nib_act_scale act_scale;
     nib_type bias_type; /* f16, bf16, f32; NIB_TYPE_NONE: no bias */
     nib_epilogue epilogue;
+    uint32_t reserved[4]; /* zero; like nib_weight_desc, this struct never grows */
 } nib_gemm_desc;
 
 /* Checks a description and makes it canonical, so that equal products are equal bytes: acc_type
@@ -239,8 +241,8 @@ typedef void (*nib_log_fn)(void *user, nib_log_level level, const char *message)
 typedef struct nib_context_options {
     uint32_t size;
     uint32_t reserved;
-    /* Called from any thread; NULL: none. The process has one hook: a context that brings one
-     * replaces it, and destroying that context removes it. */
+    /* Called from any thread, for what any context does; NULL: none. Once nib_context_destroy has
+     * returned it is not called again. It must neither create nor destroy contexts. */
     nib_log_fn log;
     void *log_user;
     /* Folder with libnibblas-<name>.so plugins; NULL: NIB_BACKEND_PATH if set, else none. */
@@ -263,9 +265,10 @@ typedef struct nib_device_info {
     char isa[32];      /* "sm_90a", "gfx942", "avx512-vnni" */
     char driver[64];   /* driver and its version */
     uint64_t memory_bytes;
-    uint64_t cache_bytes;   /* last-level cache */
-    uint64_t shared_bytes;  /* shared memory or local data share per unit; on a CPU the L2 cache */
-    double read_gb_per_s;   /* memory read bandwidth: nominal, or measured where the name says so */
+    uint64_t cache_bytes;  /* last-level cache */
+    uint64_t shared_bytes; /* shared memory or local data share per unit; on a CPU the L2 cache */
+    /* Nominal rates, the same in every process, for planning; `nib bench` measures. */
+    double read_gb_per_s;   /* of memory */
     double f32_tflop_per_s; /* dense peaks; 0: the device has no such path */
     double f16_tflop_per_s;
     double i8_top_per_s;

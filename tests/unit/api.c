@@ -122,6 +122,29 @@ Test(run, refusals_say_what_would_be_right)
     drop(&p);
 }
 
+Test(run, refuses_scaled_weights_for_an_i32_output)
+{
+    product p;
+    make(&p, "check", "n=8 k=8 w=i4 g=tensor s=none a=i8 acc=f32 o=f32");
+    nib_weight_source source = {.size = sizeof(source), .codes = p.codes, .alpha = 2.5f};
+    nib_weights *scaled;
+    cr_assert_eq(nib_weights_pack(p.gemm, &source, &scaled), NIB_OK, "%s", nib_last_message());
+    nib_gemm *whole;
+    p.desc.acc_type = p.desc.out_type = NIB_I32;
+    cr_assert_eq(nib_gemm_create(p.dev, &p.desc, &whole), NIB_OK, "%s", nib_last_message());
+    cr_assert_eq(nib_gemm_prepare(whole, 1, 1), NIB_OK);
+    static signed char act[8];
+    static int32_t out[8];
+    nib_gemm_args args = args_of(&p, 1, NULL, NULL);
+    args.act = act;
+    args.out = out;
+    cr_expect_eq(nib_gemm_run(whole, scaled, &args), NIB_INVALID);
+    cr_expect(strstr(nib_last_message(), "alpha is 2.5"), "%s", nib_last_message());
+    nib_gemm_destroy(whole);
+    nib_weights_destroy(scaled);
+    drop(&p);
+}
+
 Test(run, no_rows_is_no_work)
 {
     product p;
@@ -213,6 +236,16 @@ Test(weights, dequantize_unpack_and_convert_on_both_kinds_of_memory)
         drop(&q);
         drop(&p);
     }
+}
+
+Test(weights, dequantize_refuses_strides_past_memory)
+{
+    product p;
+    make(&p, "check", LINE);
+    float out[1];
+    cr_expect_eq(nib_weights_dequantize(p.weights, 0, 3, out, INT64_MAX / 4), NIB_INVALID);
+    cr_expect(strstr(nib_last_message(), "do not fit"), "%s", nib_last_message());
+    drop(&p);
 }
 
 Test(weights, slices_along_both_axes)

@@ -153,3 +153,14 @@ Test(gemm_desc, printing_into_a_short_buffer_cuts_and_counts)
     cr_assert_eq(nib_gemm_desc_print(&desc, NULL, 0, &needed), NIB_OK);
     cr_expect_eq(needed, strlen(lines[0]) + 1);
 }
+
+Test(desc, a_missing_place_for_the_answer_is_invalid)
+{
+    nib_gemm_desc desc;
+    cr_assert_eq(nib_gemm_desc_parse("n=4 k=4 w=i4 s=f16 a=f32", &desc), NIB_OK);
+    cr_expect_eq(nib_weight_desc_check(&desc.weight, NULL), NIB_INVALID);
+    cr_expect_eq(nib_gemm_desc_check(&desc, NULL), NIB_INVALID);
+    cr_expect_eq(nib_weight_desc_parse("n=4 k=4 w=i4 s=f16", NULL), NIB_INVALID);
+    cr_expect_eq(nib_gemm_desc_parse("n=4 k=4 w=i4 s=f16 a=f32", NULL), NIB_INVALID);
+    cr_expect_eq(nib_type_parse("u4", NULL), NIB_INVALID);
+}

@@ -17,6 +17,7 @@
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -544,6 +545,37 @@ NibTest(writers_refuse_what_makes_no_sense)
     cr_expect_eq(nib_file_tensor_count(file), 1);
     nib_file_close(file);
     drop(&w);
+}
+
+NibTest(what_is_no_file_is_neither_read_nor_replaced)
+{
+    nib_file *file;
+    nib_writer *writer;
+    struct stat info;
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    /* Opening the FIFO must not wait for somebody to write to it. */
+    alarm(10);
+    expect_invalid(nib_file_open(path, &file), "not a regular file");
+    alarm(0);
+    expect_invalid(nib_writer_create(path, &writer), "not a regular file");
+    cr_expect_eq(stat(path, &info), 0);
+    cr_expect(S_ISFIFO(info.st_mode));
+    expect_invalid(nib_writer_create(folder, &writer), "not a regular file");
+    cr_expect_eq(test_folder_count(folder), 1);
+}
+
+NibTest(no_file_and_no_place_are_told_not_followed)
+{
+    nib_writer *writer;
+    nib_file *file;
+    OK(nib_writer_create(path, &writer));
+    OK(nib_writer_finish(writer));
+    OK(nib_file_open(path, &file));
+    expect_invalid(nib_file_find(file, "a", NULL), "index is NULL");
+    nib_file_close(file);
+    cr_expect_str_eq(nib_file_format(NULL), "");
+    cr_expect_eq(nib_file_tensor_count(NULL), 0);
+    cr_expect_eq(nib_file_meta_count(NULL), 0);
 }
 
 NibTest(writers_that_give_up_leave_nothing)

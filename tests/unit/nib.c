@@ -410,6 +410,16 @@ Test(nib, an_interrupted_quantize_leaves_no_file, .timeout = 60)
     test_bytes_free(&printed);
 }
 
+Test(nib, quantize_past_the_file_size_limit_says_so_and_leaves_nothing)
+{
+    struct rlimit limit = {4096, RLIM_INFINITY};
+    write_npy("w.npy", "<f4", 256, 256);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_expect_eq(nib("quantize w.npy w.nib"), 4, "%s", output);
+    expect_output("cannot write w.nib");
+    cr_expect_eq(files_besides("w.npy", ""), 0);
+}
+
 Test(nib, quantize_holds_less_than_three_tensors, .timeout = 120)
 {
     static const char *const words[] = {"nib", "quantize", "w.npy", "w.nib", "--type",

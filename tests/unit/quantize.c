@@ -368,3 +368,25 @@ Test(quantize, refuses_missing_arrays)
     expect_refusal(&o, w, 8, r, NIB_INVALID, "result.table is NULL");
     cr_expect_eq(nib_quantize(&o, w, 8, NULL), NIB_INVALID);
 }
+
+Test(quantize, a_lut_of_groups_of_very_different_size_is_finite)
+{
+    float w[35], entries[16];
+    unsigned char plain[20];
+    uint16_t steps[15], offsets[15];
+    nib_quantize_options options = {
+        .size = sizeof(options), .method = NIB_QUANTIZE_PERCENTILE, .threads = 1};
+    nib_quantize_result result = {.size = sizeof(result),
+                                  .codes = plain,
+                                  .scales = steps,
+                                  .zeros = offsets,
+                                  .table = entries};
+    options.weight.size = sizeof(options.weight);
+    cr_assert_eq(nib_weight_desc_parse("n=5 k=7 w=lut4 g=3 s=bf16 z=float:f16", &options.weight),
+                 NIB_OK);
+    for (int i = 0; i < 35; i++)
+        w[i] = i % 3 ? -1e-45f : 1e-8f;
+    cr_assert_eq(nib_quantize(&options, w, 7, &result), NIB_OK, "%s", nib_last_message());
+    for (int i = 0; i < 16; i++)
+        cr_expect(isfinite(entries[i]), "entry %d is %g", i, entries[i]);
+}

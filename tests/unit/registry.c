@@ -6,8 +6,11 @@
 #include "registry/device.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define PLUGINS NIB_BINARY_DIR "/lib/test-backends"
 
@@ -117,6 +120,31 @@ Test(registry, says_which_folder_it_cannot_read)
 {
     cr_expect_eq(nib_registry_load("/nonexistent-folder"), NIB_MISSING);
     cr_expect(strstr(nib_last_message(), "/nonexistent-folder"));
+}
+
+static void count_refusals(void *user, nib_log_level level, const char *message)
+{
+    *(int *)user += level == NIB_LOG_WARNING && strstr(message, "not a regular file");
+}
+
+Test(registry, a_fifo_or_folder_is_no_plugin_and_is_not_waited_for)
+{
+    char folder[] = "/tmp/nib-registry-XXXXXX", fifo[64], inner[64];
+    int refused = 0;
+    nib_log_sink sink = {.log = count_refusals, .user = &refused};
+    cr_assert(mkdtemp(folder));
+    snprintf(fifo, sizeof(fifo), "%s/libnibblas-fifo.so", folder);
+    snprintf(inner, sizeof(inner), "%s/libnibblas-folder.so", folder);
+    cr_assert(!mkfifo(fifo, 0600) && !mkdir(inner, 0700));
+    nib_log_add(&sink);
+    alarm(10);
+    cr_expect_eq(nib_registry_load(folder), NIB_OK);
+    alarm(0);
+    nib_log_remove(&sink);
+    cr_expect_eq(refused, 2);
+    unlink(fifo);
+    rmdir(inner);
+    rmdir(folder);
 }
 
 static nib_context *context(void)

@@ -85,12 +85,28 @@ Test(status, the_log_goes_to_the_hook_or_nowhere)
 {
     seen s = {0};
     nib_log(NIB_LOG_INFO, "dropped");
-    nib_log_set(keep, &s);
+    nib_log_sink sink = {.log = keep, .user = &s};
+    nib_log_add(&sink);
     nib_log(NIB_LOG_WARNING, "plugin %s refused", "x");
     cr_expect_eq(s.count, 1);
     cr_expect_eq(s.level, NIB_LOG_WARNING);
     cr_expect_str_eq(s.text, "plugin x refused");
-    nib_log_set(NULL, NULL);
+    nib_log_remove(&sink);
     nib_log(NIB_LOG_WARNING, "dropped");
     cr_expect_eq(s.count, 1);
+}
+
+Test(status, the_end_of_one_sink_leaves_the_others)
+{
+    seen first = {0}, second = {0};
+    nib_log_sink a = {.log = keep, .user = &first}, b = {.log = keep, .user = &second};
+    nib_log_add(&a);
+    nib_log_add(&b);
+    nib_log(NIB_LOG_INFO, "both");
+    nib_log_remove(&b);
+    nib_log(NIB_LOG_INFO, "one");
+    nib_log_remove(&a);
+    cr_expect_eq(first.count, 2);
+    cr_expect_str_eq(first.text, "one");
+    cr_expect_eq(second.count, 1);
 }

@@ -67,6 +67,11 @@ void tool_interrupt_catch(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+    /* A reader gone or a file over the size limit are failed writes, which are reported and cleaned
+     * up after; by default they kill. */
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+    sigaction(SIGXFSZ, &action, NULL);
 }
 
 bool tool_interrupted(void)

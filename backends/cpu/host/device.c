@@ -5,10 +5,16 @@
 #include "host/host.h"
 #include "host/threads.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum {
+    THREAD_READ_GB_PER_S = 12, /* what one thread of a current server reads from memory */
+    MOST_READ_GB_PER_S = 200
+};
 
 /* Most capable first. */
 static const nib_cpu_isa *const isas[] = {
@@ -18,33 +24,6 @@ static const nib_cpu_isa *const isas[] = {
 #endif
     &nib_cpu_portable,
 };
-
-/* clang-format off */
-/* Tiles of 16 n whose lanes hold one 32-bit word each: kernels/kernel.h has the picture. */
-#define PLANE8 "bits=8 tile=n16,k4 addr=k0,k1,n0,n1,n2,n3 order=nk"
-#define PLANE4 "bits=4 tile=n16,k8 addr=k2,k0,k1,n0,n1,n2,n3 order=nk"
-#define PLANE2(shift) "bits=2" shift " tile=n16,k16 addr=k2,k3,k0,k1,n0,n1,n2,n3 order=nk"
-#define PLANE1(shift) "bits=1" shift " tile=n16,k32 addr=k2,k3,k4,k0,k1,n0,n1,n2,n3 order=nk"
-static const char *const code_layouts[9] = {
-    NULL,
-    PLANE1(""),
-    PLANE2(""),
-    PLANE2("") " | " PLANE1(" shift=2"),
-    PLANE4,
-    PLANE4 " | " PLANE1(" shift=4"),
-    PLANE4 " | " PLANE2(" shift=4"),
-    PLANE4 " | " PLANE2(" shift=4") " | " PLANE1(" shift=6"),
-    PLANE8,
-};
-/* Scales and zeros: 16 n side by side; zero codes one a byte. */
-#define LANES " tile=n16,k1 addr=n0,n1,n2,n3 order=nk"
-static const char *const byte_layouts[9] = {
-    NULL, "bits=1 cell=8" LANES, "bits=2 cell=8" LANES, "bits=3 cell=8" LANES,
-    "bits=4 cell=8" LANES, "bits=5 cell=8" LANES, "bits=6 cell=8" LANES, "bits=7 cell=8" LANES,
-    "bits=8" LANES,
-};
-static const char half_layout[] = "bits=16" LANES, single_layout[] = "bits=32" LANES;
-/* clang-format on */
 
 const nib_cpu_isa *nib_cpu_isa_choose(const char *wanted)
 {
@@ -72,11 +51,15 @@ nib_status nib_cpu_device_open(uint32_t index, void **dev)
     if (!isa)
         return nib_cpu_host->fail(
             NIB_UNSUPPORTED, "NIB_CPU_ISA is '%s', which this processor or build lacks", wanted);
+    int32_t threads = nib_cpu_threads(nib_cpu_host->env("OMP_NUM_THREADS"));
     nib_cpu_device *device = malloc(sizeof(*device));
-    if (!device)
+    nib_cpu_crew *crew = nib_cpu_crew_create(threads);
+    if (!device || !crew) {
+        free(device);
+        nib_cpu_crew_destroy(crew);
         return nib_cpu_host->fail(NIB_NO_MEMORY, "no memory for a device");
-    *device = (nib_cpu_device){.isa = isa,
-                               .threads = nib_cpu_threads(nib_cpu_host->env("OMP_NUM_THREADS"))};
+    }
+    *device = (nib_cpu_device){.isa = isa, .threads = threads, .crew = crew};
     snprintf(device->isa_name, sizeof(device->isa_name), "%s", isa->present());
     *dev = device;
     return NIB_OK;
@@ -84,7 +67,9 @@ nib_status nib_cpu_device_open(uint32_t index, void **dev)
 
 void nib_cpu_device_close(void *dev)
 {
-    free(dev);
+    nib_cpu_device *device = dev;
+    nib_cpu_crew_destroy(device->crew);
+    free(device);
 }
 
 static void processor_name(char *name, size_t capacity)
@@ -137,10 +122,19 @@ static uint64_t cache_bytes(int level)
     return 0;
 }
 
+/* The clock in GHz that the processor's name ends with ("@ 2.80GHz"), else a usual one. */
+static double nominal_ghz(const char *name)
+{
+    const char *at = strrchr(name, '@');
+    double ghz = at ? strtod(at + 1, NULL) : 0;
+    return ghz > 0.5 && ghz < 10 ? ghz : 3;
+}
+
+/* Nominal numbers only: what a plan depends on must not differ from process to process, or results
+ * would. */
 nib_status nib_cpu_device_info(void *dev, nib_device_info *info)
 {
     const nib_cpu_device *device = dev;
-    nib_cpu_rates rates = nib_cpu_measure(device->isa, device->threads);
     processor_name(info->name, sizeof(info->name));
     snprintf(info->isa, sizeof(info->isa), "%s", device->isa_name);
     snprintf(info->driver, sizeof(info->driver), "none");
@@ -150,29 +144,22 @@ nib_status nib_cpu_device_info(void *dev, nib_device_info *info)
     info->cache_bytes = cache_bytes(3);
     if (!info->cache_bytes)
         info->cache_bytes = info->shared_bytes;
-    info->read_gb_per_s = rates.read_gb_per_s;
-    info->f32_tflop_per_s = rates.thread_tflop_per_s * device->threads;
+    info->read_gb_per_s = fmin(device->threads * THREAD_READ_GB_PER_S, MOST_READ_GB_PER_S);
+    info->f32_tflop_per_s =
+        nominal_ghz(info->name) * device->isa->f32_per_cycle * device->threads * 1e-3;
     info->f16_tflop_per_s = 0; /* halves are computed as f32 */
     info->i8_top_per_s = info->f32_tflop_per_s * device->isa->i8_per_f32;
-    info->launch_us = 2; /* waking a team that waits in OpenMP's barrier */
+    info->launch_us = 2; /* waking the crew while it still spins */
     return NIB_OK;
 }
 
-static const char *value_layout(int32_t bits, int32_t code_bits)
-{
-    if (code_bits)
-        return byte_layouts[code_bits];
-    return bits == 32 ? single_layout : bits == 16 ? half_layout : byte_layouts[8];
-}
-
+/* Both layouts are rows of core's table: 16 n side by side, a 32-bit word of codes each
+ * (kernels/kernel.h has the picture). */
 nib_status nib_cpu_layout(void *dev, const nib_weight_desc *desc, nib_backend_layout *out)
 {
-    (void)dev;
-    int32_t bits = nib_cpu_host->type_bits(desc->type);
-    out->codes = code_layouts[bits];
-    out->scales = value_layout(nib_cpu_host->type_bits(desc->scale_type), 0);
-    out->zeros = value_layout(nib_cpu_host->type_bits(desc->zero_type),
-                              desc->zero == NIB_ZERO_CODE ? bits : 0);
+    (void)dev, (void)desc;
+    out->codes = "cpu16";
+    out->scales = out->zeros = "cpu16-scales";
     return NIB_OK;
 }
 

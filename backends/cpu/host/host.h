@@ -11,6 +11,7 @@
 typedef struct nib_cpu_device {
     const nib_cpu_isa *isa; /* its rows come first, the portable ones behind */
     int32_t threads;
+    nib_cpu_crew *crew;
     char isa_name[32];
 } nib_cpu_device;
 
@@ -27,13 +28,6 @@ nib_status nib_cpu_variant(void *dev, uint32_t index, const nib_variant **out);
 /* The most capable ISA this processor has among those `wanted` allows (NULL: all); NULL when
  * `wanted` names none or one the processor lacks. */
 const nib_cpu_isa *nib_cpu_isa_choose(const char *wanted);
-
-/* What a device can do, measured once a process and number of threads: read bandwidth of memory by
- * all threads (about 20 ms), and f32 operations of one thread. */
-typedef struct nib_cpu_rates {
-    double read_gb_per_s, thread_tflop_per_s;
-} nib_cpu_rates;
-nib_cpu_rates nib_cpu_measure(const nib_cpu_isa *isa, int32_t threads);
 
 nib_status nib_cpu_supports(void *dev, const nib_variant *variant, const nib_gemm_desc *desc,
                             char *why, size_t why_bytes);

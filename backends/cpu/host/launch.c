@@ -21,6 +21,7 @@ static void make_kernel(const nib_cpu_device *device, const nib_cpu_row *row,
     kernel->row = row;
     kernel->dequant = row->isa->dequant(desc->weight.type);
     kernel->threads = device->threads;
+    kernel->crew = device->crew;
 }
 
 /* NULL when the row can serve the description. */
@@ -82,11 +83,7 @@ nib_status nib_cpu_kernel_get(void *dev, const nib_variant *variant, const nib_g
     if (!made)
         return nib_cpu_host->fail(NIB_NO_MEMORY, "no memory for a kernel");
     make_kernel(dev, row_of(variant), desc, made);
-    /* Starts the threads now, so that the first run does not. */
-    volatile int started = 0;
-#pragma omp parallel num_threads(made->threads)
-#pragma omp atomic
-    started += 1;
+    nib_cpu_crew_start(made->crew);
     *kernel = made;
     return NIB_OK;
 }

@@ -117,9 +117,6 @@ static int32_t allowed_processors(void)
 int32_t nib_cpu_threads(const char *omp)
 {
     int32_t asked = nib_cpu_threads_parse(omp);
-#ifndef _OPENMP
-    asked = 1;
-#endif
     if (asked)
         return asked;
     int32_t threads = lesser(allowed_processors(), nib_cpu_quota());

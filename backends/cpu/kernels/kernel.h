@@ -181,8 +181,8 @@ typedef struct nib_cpu_isa {
     int32_t direct_tiles, direct_rows; /* most of one slice; rows: a power of two */
     nib_cpu_direct_fn direct;          /* NULL: the ISA has none */
     nib_cpu_direct_fn dot;
-    double i8_per_f32;              /* i8 operations in the time of one of f32 */
-    double (*peak)(int64_t rounds); /* runs rounds * 1024 multiply-adds of f32 */
+    double f32_per_cycle; /* operations of one thread, a multiply-add being two */
+    double i8_per_f32;    /* i8 operations in the time of one of f32 */
     const nib_cpu_row *rows;
     int32_t row_count;
 } nib_cpu_isa;

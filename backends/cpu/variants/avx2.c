@@ -64,7 +64,7 @@ const nib_cpu_isa nib_cpu_avx2 = {
     .direct = nib_cpu_avx2_direct,
     .dot = nib_cpu_avx2_dot,
     .i8_per_f32 = 1.5,
-    .peak = nib_cpu_avx2_peak,
+    .f32_per_cycle = 32,
     .rows = rows,
     .row_count = sizeof(rows) / sizeof(rows[0]),
 };

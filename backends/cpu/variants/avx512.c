@@ -65,7 +65,7 @@ const nib_cpu_isa nib_cpu_avx512 = {
     .direct = nib_cpu_avx512_direct,
     .dot = nib_cpu_avx512_dot,
     .i8_per_f32 = 4,
-    .peak = nib_cpu_avx512_peak,
+    .f32_per_cycle = 64,
     .rows = rows,
     .row_count = sizeof(rows) / sizeof(rows[0]),
 };

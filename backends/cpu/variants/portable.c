@@ -54,7 +54,7 @@ const nib_cpu_isa nib_cpu_portable = {
     .store = nib_cpu_portable_store,
     .round = nib_cpu_portable_round,
     .i8_per_f32 = 1,
-    .peak = nib_cpu_portable_peak,
+    .f32_per_cycle = 8,
     .rows = rows,
     .row_count = sizeof(rows) / sizeof(rows[0]),
 };

@@ -150,7 +150,7 @@ static nib_status layout(void *dev, const nib_weight_desc *desc, nib_backend_lay
 
 static nib_status check_variant(const nib_variant *v)
 {
-    EXPECT(v->size >= offsetof(nib_variant, math_type));
+    EXPECT(v->size >= sizeof(*v));
     EXPECT(v->id && v->id[0] && v->isa && v->isa[0] && v->source && v->source[0]);
     EXPECT(v->m_min >= 1 && (v->m_max == 0 || v->m_max >= v->m_min));
     EXPECT(v->m_tile >= 1 && v->n_tile >= 1 && v->k_tile >= 1);
@@ -321,6 +321,8 @@ static nib_status event_create(void *dev, void **event)
 {
     device *d = live(dev);
     EXPECT(d && event);
+    if (!inner->event_create)
+        return host->fail(NIB_UNSUPPORTED, "the wrapped backend has no events");
     nib_status status = inner->event_create(d->inner, event);
     if (!status)
         count(d, &d->events, 1);

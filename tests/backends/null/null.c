@@ -132,31 +132,6 @@ static nib_status synchronize(void *dev, void *stream)
     return NIB_OK;
 }
 
-static nib_status event_create(void *dev, void **event)
-{
-    (void)dev;
-    *event = &device;
-    return NIB_OK;
-}
-
-static void event_destroy(void *dev, void *event)
-{
-    (void)dev, (void)event;
-}
-
-static nib_status event_record(void *dev, void *event, void *stream)
-{
-    (void)dev, (void)event, (void)stream;
-    return NIB_OK;
-}
-
-static nib_status event_elapsed(void *dev, void *from, void *to, double *us)
-{
-    (void)dev, (void)from, (void)to;
-    *us = 0;
-    return NIB_OK;
-}
-
 static const nib_backend_api api = {
     .size = sizeof(api),
     .abi_major = NIB_BACKEND_ABI_MAJOR,
@@ -178,10 +153,6 @@ static const nib_backend_api api = {
     .memory_free = memory_free,
     .memory_copy = memory_copy,
     .synchronize = synchronize,
-    .event_create = event_create,
-    .event_destroy = event_destroy,
-    .event_record = event_record,
-    .event_elapsed = event_elapsed,
 };
 
 nib_status nib_backend_entry(const nib_host_api *given, const nib_backend_api **out)

@@ -57,19 +57,3 @@ void nib_cpu_avx2_micro(const float *w, int64_t w_stride, const float *a, int64_
         return;
     }
 }
-
-/* Eight independent sums hide an FMA's latency of 4 cycles on two ports. */
-double nib_cpu_avx2_peak(int64_t rounds)
-{
-    __m256 sums[8], half = _mm256_set1_ps(0.5f), one = _mm256_set1_ps(1);
-    for (int i = 0; i < 8; i++)
-        sums[i] = _mm256_set1_ps((float)i);
-    for (int64_t i = 0; i < rounds * 16; i++) {
-#pragma GCC unroll 8
-        for (int j = 0; j < 8; j++)
-            sums[j] = _mm256_fmadd_ps(sums[j], half, one);
-    }
-    for (int i = 1; i < 8; i++)
-        sums[0] = _mm256_add_ps(sums[0], sums[i]);
-    return (double)_mm256_cvtss_f32(sums[0]);
-}

@@ -18,7 +18,6 @@ enum {
 nib_cpu_dequant_fn nib_cpu_avx512_dequant(nib_type type);
 void nib_cpu_avx512_micro(const float *w, int64_t w_stride, const float *a, int64_t k, int rows,
                           float *c, int64_t ldc);
-double nib_cpu_avx512_peak(int64_t rounds);
 void nib_cpu_avx512_lanes(nib_type type, const void *array, int64_t index, float *to);
 void nib_cpu_avx512_load(nib_type type, const void *from, int64_t count, float *to);
 float nib_cpu_avx512_round(const float *from, int64_t count, int8_t *to);

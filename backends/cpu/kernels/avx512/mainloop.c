@@ -76,19 +76,3 @@ void nib_cpu_avx512_micro(const float *w, int64_t w_stride, const float *a, int6
         return;
     }
 }
-
-/* Sixteen independent sums: four times what hides an FMA's latency of 4 cycles on two ports. */
-double nib_cpu_avx512_peak(int64_t rounds)
-{
-    __m512 sums[16], half = _mm512_set1_ps(0.5f), one = _mm512_set1_ps(1);
-    for (int i = 0; i < 16; i++)
-        sums[i] = _mm512_set1_ps((float)i);
-    for (int64_t i = 0; i < rounds * 4; i++) {
-#pragma GCC unroll 16
-        for (int j = 0; j < 16; j++)
-            sums[j] = _mm512_fmadd_ps(sums[j], half, one);
-    }
-    for (int i = 1; i < 16; i++)
-        sums[0] = _mm512_add_ps(sums[0], sums[i]);
-    return _mm512_reduce_add_ps(sums[0]);
-}

@@ -271,13 +271,12 @@ static void prepare_sums(const nib_cpu_run *run, const direct_plan *plan, row_bl
     }
 }
 
-/* Operands of a chunk, by all threads of the team. */
-static void prepare(const nib_cpu_run *run, const nib_cpu_isa *isa, const direct_plan *plan,
-                    const direct_parts *parts)
+/* Operands of a chunk, by all threads of the team; they are there after a barrier. */
+static void prepare(const nib_cpu_team *team, const nib_cpu_run *run, const nib_cpu_isa *isa,
+                    const direct_plan *plan, const direct_parts *parts)
 {
-    int64_t pieces = nib_cpu_ceil_div(run->shape->k, PIECE_K);
-#pragma omp for schedule(static)
-    for (int64_t i = 0; i < run->rows * pieces; i++) {
+    int64_t pieces = nib_cpu_ceil_div(run->shape->k, PIECE_K), i, row, end;
+    for (nib_cpu_share(team, run->rows * pieces, &i, &end); i < end; i++) {
         if (plan->segments)
             prepare_bytes(run, isa, plan, i / pieces, i % pieces * PIECE_K, parts);
         else
@@ -285,8 +284,8 @@ static void prepare(const nib_cpu_run *run, const nib_cpu_isa *isa, const direct
     }
     if (!plan->segments && !plan->sums_bytes)
         return;
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < run->rows; row++) {
+    nib_cpu_barrier(team);
+    for (nib_cpu_share(team, run->rows, &row, &end); row < end; row++) {
         row_block block = block_of(isa, run->rows, row);
         if (plan->segments) {
             prepare_steps(run, plan, block, row, parts);
@@ -350,21 +349,37 @@ static void run_job(const nib_cpu_kernel *kernel, const nib_cpu_run *run, const 
     }
 }
 
+typedef struct direct_work {
+    const nib_cpu_call *call;
+    direct_plan plan;
+    direct_parts parts;
+} direct_work;
+
+static void run_direct(void *context, const nib_cpu_team *team)
+{
+    const direct_work *work = context;
+    const nib_cpu_kernel *kernel = work->call->kernel;
+    const nib_cpu_isa *isa = kernel->row->isa;
+    const nib_gemm_args *args = work->call->args;
+    int64_t jobs = nib_cpu_ceil_div(kernel->shape.n_tiles, isa->direct_tiles);
+    for (int64_t m0 = 0; m0 < args->m; m0 += work->plan.chunk) {
+        nib_cpu_run run =
+            nib_cpu_run_make(work->call, m0, nib_cpu_min(work->plan.chunk, args->m - m0));
+        prepare(team, &run, isa, &work->plan, &work->parts);
+        nib_cpu_barrier(team);
+        for (int64_t job; (job = nib_cpu_next(team)) < jobs;)
+            run_job(kernel, &run, &work->plan, &work->parts, job * isa->direct_tiles);
+        nib_cpu_barrier(team);
+        if (work->plan.gated_bytes) {
+            nib_cpu_store_gated(team, &run, isa, work->parts.gated, work->plan.n_pad);
+            nib_cpu_barrier(team);
+        }
+    }
+}
+
 void nib_cpu_direct_launch(const nib_cpu_call *call)
 {
-    const nib_cpu_kernel *kernel = call->kernel;
-    const nib_cpu_isa *isa = kernel->row->isa;
-    direct_plan plan = make_plan(kernel, call->args->m);
-    direct_parts parts = find_parts(&plan, call->args->workspace);
-    int64_t jobs = nib_cpu_ceil_div(kernel->shape.n_tiles, isa->direct_tiles);
-#pragma omp parallel num_threads(kernel->threads)
-    for (int64_t m0 = 0; m0 < call->args->m; m0 += plan.chunk) {
-        nib_cpu_run run = nib_cpu_run_make(call, m0, nib_cpu_min(plan.chunk, call->args->m - m0));
-        prepare(&run, isa, &plan, &parts);
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t job = 0; job < jobs; job++)
-            run_job(kernel, &run, &plan, &parts, job * isa->direct_tiles);
-        if (plan.gated_bytes)
-            nib_cpu_store_gated(&run, isa, parts.gated, plan.n_pad);
-    }
+    direct_work work = {.call = call, .plan = make_plan(call->kernel, call->args->m)};
+    work.parts = find_parts(&work.plan, call->args->workspace);
+    nib_cpu_crew_run(call->kernel->crew, run_direct, &work);
 }

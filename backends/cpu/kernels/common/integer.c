@@ -174,8 +174,8 @@ static void run_rows(const nib_cpu_run *run, const nib_cpu_isa *isa, const int32
     }
 }
 
-static void run_chunk(const nib_cpu_kernel *kernel, const nib_cpu_run *run,
-                      const integer_plan *plan, unsigned char *workspace)
+static void run_chunk(const nib_cpu_team *team, const nib_cpu_kernel *kernel,
+                      const nib_cpu_run *run, const integer_plan *plan, unsigned char *workspace)
 {
     const nib_cpu_isa *isa = kernel->row->isa;
     int32_t *order = plan->order_bytes ? (int32_t *)(void *)workspace : NULL;
@@ -183,32 +183,47 @@ static void run_chunk(const nib_cpu_kernel *kernel, const nib_cpu_run *run,
     int8_t *act = (int8_t *)workspace + plan->order_bytes;
     float *gated = (float *)(void *)(act + plan->act_bytes);
     unsigned char *panels = (unsigned char *)gated + plan->gated_bytes;
-    int32_t *panel = (int32_t *)(void *)(panels + nib_cpu_thread() * plan->thread_bytes);
+    int32_t *panel = (int32_t *)(void *)(panels + team->thread * plan->thread_bytes);
+    int64_t row, end;
     if (order) {
-#pragma omp single
-        sort_columns(run->shape, run->weights->g_idx, plan->k_pad, (int32_t *)(void *)panels,
-                     order);
+        if (team->thread == 0)
+            sort_columns(run->shape, run->weights->g_idx, plan->k_pad, (int32_t *)(void *)panels,
+                         order);
+        nib_cpu_barrier(team);
     }
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < run->rows; row++)
+    for (nib_cpu_share(team, run->rows, &row, &end); row < end; row++)
         pack_row(run, places, row, act + row * plan->k_pad);
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t tile = 0; tile < run->shape->n_tiles; tile++) {
+    nib_cpu_barrier(team);
+    for (int64_t tile; (tile = nib_cpu_next(team)) < run->shape->n_tiles;) {
         decode_tile(run, kernel, places, tile, panel);
         for (int64_t row0 = 0; row0 < run->rows; row0 += ROWS)
             run_rows(run, isa, panel, order, act, plan->k_pad, row0, tile, gated, plan->n_pad);
     }
-    if (plan->gated_bytes)
-        nib_cpu_store_gated(run, isa, gated, plan->n_pad);
+    nib_cpu_barrier(team);
+    if (plan->gated_bytes) {
+        nib_cpu_store_gated(team, run, isa, gated, plan->n_pad);
+        nib_cpu_barrier(team);
+    }
+}
+
+typedef struct integer_work {
+    const nib_cpu_call *call;
+    integer_plan plan;
+} integer_work;
+
+static void run_integer(void *context, const nib_cpu_team *team)
+{
+    const integer_work *work = context;
+    const nib_gemm_args *args = work->call->args;
+    for (int64_t m0 = 0; m0 < args->m; m0 += work->plan.chunk) {
+        nib_cpu_run run =
+            nib_cpu_run_make(work->call, m0, nib_cpu_min(work->plan.chunk, args->m - m0));
+        run_chunk(team, work->call->kernel, &run, &work->plan, args->workspace);
+    }
 }
 
 void nib_cpu_integer_launch(const nib_cpu_call *call)
 {
-    const nib_cpu_kernel *kernel = call->kernel;
-    integer_plan plan = make_plan(kernel, call->args->m);
-#pragma omp parallel num_threads(kernel->threads)
-    for (int64_t m0 = 0; m0 < call->args->m; m0 += plan.chunk) {
-        nib_cpu_run run = nib_cpu_run_make(call, m0, nib_cpu_min(plan.chunk, call->args->m - m0));
-        run_chunk(kernel, &run, &plan, call->args->workspace);
-    }
+    integer_work work = {call, make_plan(call->kernel, call->args->m)};
+    nib_cpu_crew_run(call->kernel->crew, run_integer, &work);
 }

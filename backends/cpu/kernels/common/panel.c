@@ -113,12 +113,11 @@ nib_cpu_run nib_cpu_run_make(const nib_cpu_call *call, int64_t m0, int64_t rows)
                          .rows = rows};
 }
 
-void nib_cpu_store_gated(const nib_cpu_run *run, const nib_cpu_isa *isa, const float *sums,
-                         int64_t ld)
+void nib_cpu_store_gated(const nib_cpu_team *team, const nib_cpu_run *run, const nib_cpu_isa *isa,
+                         const float *sums, int64_t ld)
 {
-    int64_t columns = run->shape->n / 2;
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < run->rows; row++) {
+    int64_t columns = run->shape->n / 2, row, end;
+    for (nib_cpu_share(team, run->rows, &row, &end); row < end; row++) {
         nib_cpu_store store;
         nib_cpu_store_make(run, run->m0 + row, &store);
         isa->store(&store, sums + row * ld, sums + row * ld + columns, 0, columns);
@@ -141,12 +140,11 @@ static void pack_block(const nib_cpu_run *run, const nib_cpu_isa *isa, int64_t r
     }
 }
 
-static void pack_act(const nib_cpu_run *run, const nib_cpu_isa *isa, const panel_plan *plan,
-                     float *act)
+static void pack_act(const nib_cpu_team *team, const nib_cpu_run *run, const nib_cpu_isa *isa,
+                     const panel_plan *plan, float *act)
 {
-    int64_t row_panels = nib_cpu_ceil_div(run->rows, isa->panel_rows);
-#pragma omp for schedule(static)
-    for (int64_t piece = 0; piece < plan->k_blocks * row_panels; piece++) {
+    int64_t row_panels = nib_cpu_ceil_div(run->rows, isa->panel_rows), piece, end;
+    for (nib_cpu_share(team, plan->k_blocks * row_panels, &piece, &end); piece < end; piece++) {
         int64_t k0 = piece / row_panels * NIB_CPU_BLOCK_K;
         int64_t row0 = piece % row_panels * isa->panel_rows;
         int64_t count = nib_cpu_min(NIB_CPU_BLOCK_K, run->shape->k - k0);
@@ -186,20 +184,20 @@ static void store_job(const nib_cpu_run *run, const nib_cpu_isa *isa, const floa
 }
 
 /* One chunk of rows, by all threads of the team. */
-static void run_chunk(const nib_cpu_kernel *kernel, const nib_cpu_run *run, const panel_plan *plan,
-                      float *workspace)
+static void run_chunk(const nib_cpu_team *team, const nib_cpu_kernel *kernel,
+                      const nib_cpu_run *run, const panel_plan *plan, float *workspace)
 {
     const nib_cpu_isa *isa = kernel->row->isa;
     int64_t ld = plan->job_tiles * NIB_CPU_LANES;
     float *gated = workspace + plan->act_floats;
-    float *panel = gated + plan->gated_floats + nib_cpu_thread() * plan->thread_floats;
+    float *panel = gated + plan->gated_floats + team->thread * plan->thread_floats;
     float *sums = panel + isa->panel_tiles * TILE_FLOATS;
-    pack_act(run, isa, plan, workspace);
+    pack_act(team, run, isa, plan, workspace);
     /* A last odd tile leaves its neighbour in the micro-kernel's pair without weights of its own.
      * What is computed there is never stored, but should start from numbers. */
     memset(panel, 0, sizeof(float) * (size_t)(isa->panel_tiles * TILE_FLOATS));
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t job = 0; job < plan->jobs; job++) {
+    nib_cpu_barrier(team);
+    for (int64_t job; (job = nib_cpu_next(team)) < plan->jobs;) {
         int64_t tile0 = job * plan->job_tiles, n0 = tile0 * NIB_CPU_LANES;
         int64_t tiles = nib_cpu_min(plan->job_tiles, run->shape->n_tiles - tile0);
         multiply(run, kernel, plan, workspace, tile0, tiles, panel, sums);
@@ -211,20 +209,34 @@ static void run_chunk(const nib_cpu_kernel *kernel, const nib_cpu_run *run, cons
             memcpy(gated + row * plan->n_pad + n0, sums + row * ld,
                    sizeof(float) * (size_t)(tiles * NIB_CPU_LANES));
     }
-    if (plan->gated_floats)
-        nib_cpu_store_gated(run, isa, gated, plan->n_pad);
+    nib_cpu_barrier(team);
+    if (plan->gated_floats) {
+        nib_cpu_store_gated(team, run, isa, gated, plan->n_pad);
+        nib_cpu_barrier(team);
+    }
+}
+
+typedef struct panel_work {
+    const nib_cpu_call *call;
+    panel_plan plan;
+} panel_work;
+
+static void run_panel(void *context, const nib_cpu_team *team)
+{
+    const panel_work *work = context;
+    const nib_gemm_args *args = work->call->args;
+    for (int64_t m0 = 0; m0 < args->m; m0 += work->plan.chunk) {
+        nib_cpu_run run =
+            nib_cpu_run_make(work->call, m0, nib_cpu_min(work->plan.chunk, args->m - m0));
+        run_chunk(team, work->call->kernel, &run, &work->plan, args->workspace);
+    }
 }
 
 void nib_cpu_panel_launch(const nib_cpu_call *call)
 {
-    const nib_cpu_kernel *kernel = call->kernel;
     /* Even chunks: 200 rows are 2 x 100, not 192 + 8. */
     int64_t chunks = nib_cpu_ceil_div(call->args->m, CHUNK_ROWS);
     int64_t rows = nib_cpu_ceil_div(call->args->m, chunks);
-    panel_plan plan = make_plan(kernel, rows);
-#pragma omp parallel num_threads(kernel->threads)
-    for (int64_t m0 = 0; m0 < call->args->m; m0 += plan.chunk) {
-        nib_cpu_run run = nib_cpu_run_make(call, m0, nib_cpu_min(plan.chunk, call->args->m - m0));
-        run_chunk(kernel, &run, &plan, call->args->workspace);
-    }
+    panel_work work = {call, make_plan(call->kernel, rows)};
+    nib_cpu_crew_run(call->kernel->crew, run_panel, &work);
 }

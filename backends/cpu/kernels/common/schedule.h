@@ -8,6 +8,7 @@
 #ifndef NIB_CPU_SCHEDULE_H
 #define NIB_CPU_SCHEDULE_H
 
+#include "kernels/common/team.h"
 #include "kernels/kernel.h"
 
 /* A kernel: one row specialised for one description. */
@@ -15,7 +16,8 @@ typedef struct nib_cpu_kernel {
     nib_cpu_shape shape;
     const nib_cpu_row *row;
     nib_cpu_dequant_fn dequant;
-    int32_t threads;
+    int32_t threads; /* of the crew, at most */
+    nib_cpu_crew *crew;
 } nib_cpu_kernel;
 
 typedef struct nib_cpu_call {
@@ -46,18 +48,9 @@ void nib_cpu_decode(const nib_cpu_run *run, nib_cpu_dequant_fn dequant, int64_t 
 nib_cpu_run nib_cpu_run_make(const nib_cpu_call *call, int64_t m0, int64_t rows);
 
 /* x1 and x2 of gated pairs lie n / 2 columns apart, perhaps in tiles of different threads, so
- * gated products keep sums[rows][ld] and store them when all are there; by all threads. */
-void nib_cpu_store_gated(const nib_cpu_run *run, const nib_cpu_isa *isa, const float *sums,
-                         int64_t ld);
-
-#ifdef _OPENMP
-#include <omp.h>
-#define nib_cpu_thread omp_get_thread_num
-#else
-static inline int nib_cpu_thread(void)
-{
-    return 0;
-}
-#endif
+ * gated products keep sums[rows][ld] and store them when all are there; by all threads of the team.
+ */
+void nib_cpu_store_gated(const nib_cpu_team *team, const nib_cpu_run *run, const nib_cpu_isa *isa,
+                         const float *sums, int64_t ld);
 
 #endif

@@ -25,13 +25,3 @@ void nib_cpu_portable_micro(const float *w, int64_t w_stride, const float *a, in
                 c[r * ldc + half + lane] = sums[r][lane];
     }
 }
-
-/* 64 sums at a time hide the additions' latency. */
-double nib_cpu_portable_peak(int64_t rounds)
-{
-    float sums[64] = {0};
-    for (int64_t i = 0; i < rounds * 16; i++)
-        for (int lane = 0; lane < 64; lane++)
-            sums[lane] = sums[lane] * 0.5f + 1.0f;
-    return sums[0] + sums[63];
-}

@@ -4,9 +4,12 @@
  * the answers to "is it free" that users will ask for.
  */
 #include "layout/layout.h"
+#include "support/files.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +29,30 @@ static const struct {
      "bits=4 tile=n1,k2 addr=k0 order=nk"},
     {"bits=4 tile=n2,k2 addr=k0^n0,n0 order=nk", "bits=4 tile=n2,k2 addr=n0^k0,n0 order=nk"},
 };
+
+/* A seed that is refused would leave the fuzzer at the parser's door. */
+Test(layout_text, every_fuzz_seed_parses)
+{
+    static const char folder[] = NIB_SOURCE_DIR "/tests/fuzz/corpus/layout_text";
+    int seeds = 0;
+    DIR *dir = opendir(folder);
+    cr_assert(dir);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        char path[4096];
+        nib_layout layout;
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        test_bytes text = test_file_read(path);
+        test_put_u8(&text, 0);
+        cr_expect_eq(nib_layout_make((const char *)text.data, 0, &layout), NIB_OK, "%s: %s",
+                     entry->d_name, nib_last_message());
+        test_bytes_free(&text);
+        seeds++;
+    }
+    closedir(dir);
+    cr_expect_geq(seeds, 7);
+}
 
 Test(layout_text, a_printed_layout_parses_back)
 {

@@ -2,7 +2,7 @@
  *
  * nib-llama against llama.cpp on SmolLM2-135M-Instruct: tokens, logits, greedy choices, and the
  * memory of a loaded model. tests/golden/llama says how the reference was made. Without the model,
- * which ci/demo fetches, these tests are skipped and say so.
+ * which ci/model fetches, all of these tests are skipped and say so.
  */
 #include "llama/chat.h"
 #include "llama/error.h"
@@ -22,7 +22,7 @@
 static const double f32_cache_bound = 0.0005;
 static const double f16_cache_bound = 0.05;
 
-/* NIB_TEST_MODEL, or where ci/demo puts it; NULL: skipped. */
+/* NIB_TEST_MODEL, or where ci/model puts it; NULL: skipped. */
 static const char *model_path(void)
 {
     static const char usual[] = NIB_BINARY_DIR "/../models/SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -32,7 +32,7 @@ static const char *model_path(void)
     if (!access(path, R_OK))
         return path;
     fprintf(stderr,
-            "SKIPPED: no model at %s; run ci/demo, or name the GGUF file in NIB_TEST_MODEL\n",
+            "SKIPPED: no model at %s; run ci/model, or name the GGUF file in NIB_TEST_MODEL\n",
             path);
     return NULL;
 }

@@ -4,6 +4,7 @@
  * files it must not leave behind. The test backends (tests/backends) give it wrong results to
  * notice.
  */
+#include "support/files.h"
 #include "support/random.h"
 
 #include <criterion/criterion.h>
@@ -232,6 +233,72 @@ Test(nib, bench_checks_and_times_a_case_file)
     expect_output("some.cases:5:");
 }
 
+Test(nib, bench_measures_the_roof_of_host_memory_alone)
+{
+    FILE *file = fopen("some.cases", "w");
+    cr_assert(file);
+    fputs("n=32 k=64 w=i4 g=32 a=f32\n", file);
+    fclose(file);
+    cr_expect_eq(nib("bench some.cases --seconds 0.01 --device cpu"), 0);
+    expect_output("roof: measured read bandwidth");
+    cr_expect_eq(nib("bench some.cases --seconds 0.01 --device cpu --json"), 0);
+    expect_output("\"roof\": \"measured\"");
+    const char *measured = strstr(output, "\"measured_read_gb_per_s\": ");
+    cr_assert(measured);
+    cr_expect_gt(strtod(strchr(measured, ':') + 1, NULL), 0);
+    setenv("NIB_BACKEND_PATH", NIB_BINARY_DIR "/lib/test-backends", 1);
+    cr_expect_eq(nib("bench some.cases --seconds 0.01 --no-check --device null:0"), 0);
+    expect_output("roof: nominal read bandwidth, 1.0 GB/s");
+}
+
+Test(nib, bench_refuses_a_file_without_cases)
+{
+    FILE *file = fopen("none.cases", "w");
+    cr_assert(file);
+    fputs("# only a comment\n\n", file);
+    fclose(file);
+    cr_expect_eq(nib("bench none.cases --json"), 2);
+    expect_output("none.cases: there is no case in it");
+    cr_expect(!strchr(output, '{'), "%s", output);
+}
+
+Test(nib, sizes_that_no_address_counts_are_usage_errors)
+{
+    cr_expect_eq(nib("gemm n=16 k=16 m=9000000000000000000"), 2);
+    expect_output("m is 9000000000000000000");
+    cr_expect_eq(nib("gemm n=16 k=64 a=i8 o=f32 as=row m=3000000000000000000"), 2);
+    cr_expect_eq(nib("gemm n=4000000000 k=4000000000"), 2);
+    expect_output("does not fit");
+    /* Countable, but more than there is. */
+    cr_expect_eq(nib("gemm n=400000 k=4000000000"), 6);
+}
+
+Test(nib, help_names_the_environment_and_the_documents)
+{
+    static const char *const variables[] = {"NIB_DEVICE", "NIB_BACKEND_PATH", "NIB_CPU_ISA",
+                                            "OMP_NUM_THREADS", "NIB_PROGRESS"};
+    cr_expect_eq(nib("help"), 0);
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        expect_output(variables[i]);
+    cr_expect_eq(nib("layout --help"), 0);
+    expect_output("docs/layouts.md");
+    cr_expect_eq(nib("quantize --help"), 0);
+    expect_output("OMP_NUM_THREADS, else processors this process may use");
+    expect_output("of HQQ (20)");
+}
+
+Test(nib, bandwidth_of_devices_is_called_nominal)
+{
+    cr_expect_eq(nib("devices"), 0);
+    expect_output("nominal GB/s");
+    cr_expect_eq(nib("devices --help"), 0);
+    expect_output("nominal");
+    cr_expect_eq(nib("devices --json"), 0);
+    expect_output("\"read_gb_per_s\": ");
+    cr_expect_eq(nib("gemm n=32 k=64 a=f32 --time --seconds 0.01"), 0);
+    expect_output("of the nominal read bandwidth");
+}
+
 Test(nib, layouts_convert_there_and_back)
 {
     unsigned char before[64 * 32 / 2], after[sizeof(before)];
@@ -290,13 +357,32 @@ Test(nib, a_failed_quantize_leaves_no_file)
     cr_expect_eq(files_besides("w.npy", ""), 0);
 }
 
-/* A child that runs nib with its output thrown away. */
-static pid_t start(const char *const *words)
+Test(nib, a_failed_quantize_prints_no_half_document)
+{
+    test_bytes bytes;
+    float data[64] = {0};
+    data[63] = NAN;
+    /* The first tensor is done when the second fails. */
+    bytes =
+        test_safetensors("{\"a\":{\"dtype\":\"F32\",\"shape\":[4,8],\"data_offsets\":[0,128]},"
+                         "\"b\":{\"dtype\":\"F32\",\"shape\":[4,8],\"data_offsets\":[128,256]}}",
+                         data, sizeof(data));
+    test_file_write("w.safetensors", &bytes);
+    test_bytes_free(&bytes);
+    cr_expect_eq(nib("quantize w.safetensors w.nib --json"), 2);
+    expect_output("tensor 'b' failed");
+    cr_expect(!strchr(output, '{'), "%s", output);
+    cr_expect_eq(nib("quantize w.safetensors w.nib --json --exclude b"), 0);
+    expect_output("\"copied\": 1");
+}
+
+/* A child that runs nib with its results in the file `out` and its messages thrown away. */
+static pid_t start(const char *const *words, const char *out)
 {
     pid_t child = fork();
     cr_assert(child >= 0);
     if (child == 0) {
-        if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
+        if (!freopen(out, "w", stdout) || !freopen("/dev/null", "w", stderr))
             _exit(99);
         execv(NIB_BINARY_DIR "/bin/nib", (char *const *)words);
         _exit(99);
@@ -306,19 +392,22 @@ static pid_t start(const char *const *words)
 
 Test(nib, an_interrupted_quantize_leaves_no_file, .timeout = 60)
 {
-    static const char *const words[] = {"nib",          "quantize", "w.npy", "w.nib",  "--method",
-                                        "hqq",          "--zero",   "float", "--type", "u4",
-                                        "--iterations", "100000",   NULL};
+    static const char *const words[] = {"nib",          "quantize", "w.npy",  "w.nib",  "--method",
+                                        "hqq",          "--zero",   "float",  "--type", "u4",
+                                        "--iterations", "100000",   "--json", NULL};
     int status;
     write_npy("w.npy", "<f4", 4096, 4096);
-    pid_t child = start(words);
-    for (int i = 0; i < 2000 && files_besides("w.npy", "") == 0; i++)
+    pid_t child = start(words, "out");
+    for (int i = 0; i < 2000 && files_besides("w.npy", "out") == 0; i++)
         usleep(5000);
-    cr_expect_eq(files_besides("w.npy", ""), 1, "there should be a temporary file");
+    cr_expect_eq(files_besides("w.npy", "out"), 1, "there should be a temporary file");
     kill(child, SIGINT);
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 130);
-    cr_expect_eq(files_besides("w.npy", ""), 0);
+    cr_expect_eq(files_besides("w.npy", "out"), 0);
+    test_bytes printed = test_file_read("out");
+    cr_expect_eq(printed.count, 0, "an interrupted run printed %zu bytes", printed.count);
+    test_bytes_free(&printed);
 }
 
 Test(nib, quantize_past_the_file_size_limit_says_so_and_leaves_nothing)
@@ -339,7 +428,7 @@ Test(nib, quantize_holds_less_than_three_tensors, .timeout = 120)
     struct rusage usage;
     int status;
     write_npy("w.npy", "<f2", 4096, 8192);
-    pid_t child = start(words);
+    pid_t child = start(words, "/dev/null");
     cr_assert_eq(wait4(child, &status, 0, &usage), child);
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 #ifndef __SANITIZE_ADDRESS__

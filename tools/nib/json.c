@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON, written as it comes: nothing is held in memory, so a listing of any length streams.
+ * JSON, written as it comes, to whatever stream a verb gives.
  */
 #include "tool.h"
 

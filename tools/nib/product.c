@@ -5,6 +5,7 @@
  */
 #include "product.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,16 +137,36 @@ static bool allocate(void **out, size_t bytes)
     return *out || !bytes;
 }
 
-/* count * bits / 8 for whole-byte types; SIZE_MAX, which no allocation has, when it does not fit.
- */
-static size_t array_bytes(int64_t rows, int64_t columns, nib_type type)
+/* rows * columns elements of whole bytes. False: no array is that large. */
+static bool array_bytes(int64_t rows, int64_t columns, nib_type type, size_t *bytes)
 {
-    size_t bytes;
     size_t unit = (size_t)(nib_type_bits(type) + 7) / 8;
-    if (__builtin_mul_overflow((size_t)rows, (size_t)columns, &bytes) ||
-        __builtin_mul_overflow(bytes, unit, &bytes))
-        return SIZE_MAX / 2;
-    return bytes;
+    return !__builtin_mul_overflow((size_t)rows, (size_t)columns, bytes) &&
+           !__builtin_mul_overflow(*bytes, unit, bytes) && *bytes <= PTRDIFF_MAX;
+}
+
+/* The sizes and counts of everything beside the weights. */
+static tool_exit size_arrays(tool_product *p, int64_t *act_scales, nib_type act_scale_type)
+{
+    const nib_gemm_desc *desc = &p->desc;
+    int64_t rows = 0, columns = 1;
+    if (desc->act_scale == NIB_ACT_SCALE_TENSOR)
+        rows = 1;
+    else if (desc->act_scale)
+        rows = p->m;
+    if (desc->act_scale == NIB_ACT_SCALE_MX)
+        columns = (desc->weight.k - 1) / 32 + 1;
+    if (!array_bytes(p->m, desc->weight.k, desc->act_type, &p->act_bytes) ||
+        !array_bytes(p->m, p->out_cols, desc->out_type, &p->out_bytes) ||
+        !array_bytes(rows, columns, act_scale_type, &p->act_scale_bytes) ||
+        !array_bytes(desc->bias_type ? desc->weight.n : 0, 1, desc->bias_type, &p->bias_bytes))
+        return tool_error(TOOL_USAGE,
+                          "m is %" PRId64
+                          ": the activations [m, k] or the output [m, n] would have "
+                          "more bytes than an address can count",
+                          p->m);
+    *act_scales = rows * columns;
+    return TOOL_OK;
 }
 
 tool_exit tool_product_create(const nib_gemm_desc *desc, int64_t m, uint64_t seed,
@@ -160,15 +181,11 @@ tool_exit tool_product_create(const nib_gemm_desc *desc, int64_t m, uint64_t see
         return tool_fail(status);
     bool gated = desc->epilogue == NIB_EPILOGUE_SILU_GATED;
     p.out_cols = gated ? w->n / 2 : w->n;
-    p.act_bytes = array_bytes(m, w->k, desc->act_type);
-    p.bias_bytes = desc->bias_type ? array_bytes(w->n, 1, desc->bias_type) : 0;
-    p.out_bytes = array_bytes(m, p.out_cols, desc->out_type);
-    int64_t act_scales = desc->act_scale == NIB_ACT_SCALE_TENSOR ? 1
-                         : desc->act_scale == NIB_ACT_SCALE_ROW  ? m
-                         : desc->act_scale == NIB_ACT_SCALE_MX   ? m * ((w->k + 31) / 32)
-                                                                 : 0;
+    int64_t act_scales = 0;
     nib_type act_scale_type = desc->act_scale == NIB_ACT_SCALE_MX ? NIB_E8M0 : NIB_F32;
-    p.act_scale_bytes = array_bytes(act_scales, 1, act_scale_type);
+    tool_exit code = size_arrays(&p, &act_scales, act_scale_type);
+    if (code)
+        return code;
     if (!allocate((void **)&p.codes, codes) || !allocate(&p.scales, scales) ||
         !allocate(&p.zeros, zeros) || !allocate(&p.act, p.act_bytes) ||
         !allocate(&p.bias, p.bias_bytes) || !allocate(&p.act_scale, p.act_scale_bytes) ||

@@ -113,8 +113,14 @@ tool_exit tool_runner_run(tool_runner *runner, const tool_product *product, int6
 /* Runs for about `seconds`. */
 tool_exit tool_runner_time(tool_runner *runner, int64_t m, double seconds, tool_timing *out);
 
-/* Opens the library and a device; the log goes to stderr when `verbose`. */
-tool_exit tool_device_open(const char *selector, bool verbose, nib_context **ctx, nib_device **dev);
+/* Read bandwidth of host memory in GB/s, measured in half a second with the threads of the device;
+ * 0 where the device reads other memory, or where there is no memory to measure with. */
+double tool_roof_measure(const nib_device_info *info);
+
+/* Opens the library and a device, calls `work` and closes them; answers what `work` did, or why
+ * there is no device. The log goes to stderr when `verbose`. */
+typedef tool_exit (*tool_device_work)(void *user, nib_device *dev);
+tool_exit tool_device_with(const char *selector, bool verbose, tool_device_work work, void *user);
 void tool_log(void *user, nib_log_level level, const char *message);
 
 /* Calls a printing function until the text fits; the caller frees. NULL: it failed. */

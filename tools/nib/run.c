@@ -18,21 +18,23 @@ void tool_log(void *user, nib_log_level level, const char *message)
     fprintf(stderr, "nib: %s: %s\n", names[level], message);
 }
 
-tool_exit tool_device_open(const char *selector, bool verbose, nib_context **ctx, nib_device **dev)
+tool_exit tool_device_with(const char *selector, bool verbose, tool_device_work work, void *user)
 {
     nib_context_options options = {.size = sizeof(options), .log = verbose ? tool_log : NULL};
-    nib_context *context;
-    nib_status status = nib_context_create(&options, &context);
+    nib_context *ctx;
+    nib_device *dev;
+    nib_status status = nib_context_create(&options, &ctx);
     if (status)
         return tool_fail(status);
-    status = nib_device_open(context, selector, dev);
-    if (status) {
-        tool_exit code = tool_fail(status);
-        nib_context_destroy(context);
-        return code;
+    tool_exit code;
+    if ((status = nib_device_open(ctx, selector, &dev))) {
+        code = tool_fail(status);
+    } else {
+        code = work(user, dev);
+        nib_device_close(dev);
     }
-    *ctx = context;
-    return TOOL_OK;
+    nib_context_destroy(ctx);
+    return code;
 }
 
 char *tool_print(tool_print_fn print, void *user, nib_status *status)

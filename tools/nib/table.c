@@ -114,11 +114,20 @@ static void print_csv_cell(const char *text, bool last)
     putchar(last ? '\n' : ',');
 }
 
+void tool_table_free(tool_table *table)
+{
+    for (size_t i = 0; i < table->count; i++)
+        free(table->cells[i]);
+    free(table->cells);
+    *table = (tool_table){0};
+}
+
 void tool_table_end(tool_table *table, tool_style style)
 {
     if (table->failed) {
         fputs("nib: out of memory: the table below is not whole\n", stderr);
-        table->count -= table->count % (size_t)table->columns;
+        for (size_t extra = table->count % (size_t)table->columns; extra; extra--)
+            free(table->cells[--table->count]);
     }
     if (style == TOOL_CSV) {
         for (int c = 0; c < table->columns; c++)
@@ -128,10 +137,7 @@ void tool_table_end(tool_table *table, tool_style style)
     } else {
         print_aligned(table, style == TOOL_MARKDOWN);
     }
-    for (size_t i = 0; i < table->count; i++)
-        free(table->cells[i]);
-    free(table->cells);
-    *table = (tool_table){0};
+    tool_table_free(table);
 }
 
 char *tool_format_bytes(char *out, double bytes)

@@ -112,6 +112,8 @@ void tool_table_begin(tool_table *table, const char *const *heads, int columns);
 void tool_table_add(tool_table *table, const char *format, ...) TOOL_PRINTF(2, 3);
 /* Prints and releases. */
 void tool_table_end(tool_table *table, tool_style style);
+/* Releases only; harmless behind tool_table_end. */
+void tool_table_free(tool_table *table);
 
 /* Into a buffer of 32 bytes at least: "96.0 MiB", "1.25 ms". Answers `out`. */
 char *tool_format_bytes(char *out, double bytes);

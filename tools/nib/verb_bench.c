@@ -12,7 +12,7 @@
 #define CHECK_BUDGET 1e8
 
 typedef struct bench_options {
-    const char *device;
+    const char *device, *path;
     int64_t seed;
     double seconds;
     bool warm, no_check, json, csv, verbose;
@@ -26,9 +26,11 @@ typedef struct bench_state {
     tool_json json;
     tool_progress progress;
     int64_t cases, wrong, skipped;
+    bool began; /* something was printed */
     FILE *file;
     const char *path;
     double file_bytes, read_bytes;
+    double measured_gb_per_s; /* of host memory; 0: not measured, shares are of the nominal one */
 } bench_state;
 
 static const char *const heads[] = {">m",    ">median us", ">min us",  ">p90 us", ">runs",
@@ -40,12 +42,18 @@ static nib_status print_desc(void *user, char *text, size_t capacity, size_t *ne
     return nib_gemm_desc_print(user, text, capacity, needed);
 }
 
+/* What shares are of, GB/s. */
+static double roof_of(const bench_state *s)
+{
+    return s->measured_gb_per_s > 0 ? s->measured_gb_per_s : s->info.read_gb_per_s;
+}
+
 static void report(bench_state *s, const tool_runner *r, const tool_product *p, int64_t m,
                    const tool_check *check, const tool_timing *t, const char *line)
 {
     double flop = 2.0 * (double)m * (double)p->desc.weight.n * (double)p->desc.weight.k;
     double gb_per_s = (double)r->packed_bytes / t->median_us * 1e-3;
-    double roof = s->info.read_gb_per_s > 0 ? 100 * gb_per_s / s->info.read_gb_per_s : 0;
+    double roof = roof_of(s) > 0 ? 100 * gb_per_s / roof_of(s) : 0;
     const char *verdict = s->options->no_check ? "-" : check->wrong ? "WRONG" : "ok";
     if (s->options->json) {
         tool_json *out = &s->json;
@@ -131,6 +139,47 @@ static tool_exit bench_case(bench_state *s, const tool_case *what)
     return code;
 }
 
+/* With the first case: a file without any prints nothing, and costs no measurement. */
+static void begin_output(bench_state *s)
+{
+    s->began = true;
+    s->measured_gb_per_s = tool_roof_measure(&s->info);
+    if (!s->options->json) {
+        tool_table_begin(&s->table, heads, HEADS);
+        return;
+    }
+    s->json.out = stdout;
+    tool_json_begin(&s->json, NULL, '{');
+    tool_json_text(&s->json, "device", s->info.selector);
+    tool_json_text(&s->json, "name", s->info.name);
+    tool_json_text(&s->json, "isa", s->info.isa);
+    tool_json_int(&s->json, "units", s->info.units);
+    tool_json_real(&s->json, "read_gb_per_s", s->info.read_gb_per_s);
+    if (s->measured_gb_per_s > 0)
+        tool_json_real(&s->json, "measured_read_gb_per_s", s->measured_gb_per_s);
+    tool_json_text(&s->json, "roof", s->measured_gb_per_s > 0 ? "measured" : "nominal");
+    tool_json_bool(&s->json, "cold", !s->options->warm);
+    tool_json_begin(&s->json, "cases", '[');
+}
+
+static void end_output(bench_state *s)
+{
+    if (s->options->json) {
+        tool_json_end(&s->json, ']');
+        tool_json_end(&s->json, '}');
+        return;
+    }
+    if (!s->options->csv)
+        printf("%s: %s, %s, %d units; weights %s\nroof: %s read bandwidth, %.1f GB/s\n\n",
+               s->info.selector, s->info.name, s->info.isa, s->info.units,
+               s->options->warm ? "warm" : "beyond the cache",
+               s->measured_gb_per_s > 0 ? "measured" : "nominal", roof_of(s));
+    tool_table_end(&s->table, s->options->csv ? TOOL_CSV : TOOL_TABLE);
+    if (!s->options->csv)
+        printf("\n%" PRId64 " cases, %" PRId64 " wrong, %" PRId64 " unsupported\n", s->cases,
+               s->wrong, s->skipped);
+}
+
 /* Blank lines and what follows '#' are comments. */
 static tool_exit bench_file(bench_state *s)
 {
@@ -145,6 +194,8 @@ static tool_exit bench_file(bench_state *s)
         if (!line[strspn(line, " \t\r\n")])
             continue;
         tool_exit code = tool_case_parse(line, &what);
+        if (!code && !s->began)
+            begin_output(s);
         if (!code)
             code = bench_case(s, &what);
         if (code)
@@ -153,45 +204,20 @@ static tool_exit bench_file(bench_state *s)
             return TOOL_INTERRUPTED;
         s->cases++;
     }
-    return ferror(s->file) ? tool_error(TOOL_MISSING, "%s: cannot read it", s->path) : TOOL_OK;
+    if (ferror(s->file))
+        return tool_error(TOOL_MISSING, "%s: cannot read it", s->path);
+    if (!s->cases)
+        return tool_error(TOOL_USAGE,
+                          "%s: there is no case in it: a case is a line like 'n=4096 k=4096 "
+                          "w=i4 g=32 m=1'",
+                          s->path);
+    return TOOL_OK;
 }
 
-static void begin_output(bench_state *s)
+static tool_exit bench(void *user, nib_device *dev)
 {
-    if (!s->options->json) {
-        tool_table_begin(&s->table, heads, HEADS);
-        return;
-    }
-    s->json.out = stdout;
-    tool_json_begin(&s->json, NULL, '{');
-    tool_json_text(&s->json, "device", s->info.selector);
-    tool_json_text(&s->json, "name", s->info.name);
-    tool_json_text(&s->json, "isa", s->info.isa);
-    tool_json_int(&s->json, "units", s->info.units);
-    tool_json_real(&s->json, "read_gb_per_s", s->info.read_gb_per_s);
-    tool_json_bool(&s->json, "cold", !s->options->warm);
-    tool_json_begin(&s->json, "cases", '[');
-}
-
-static void end_output(bench_state *s)
-{
-    if (s->options->json) {
-        tool_json_end(&s->json, ']');
-        tool_json_end(&s->json, '}');
-        return;
-    }
-    if (!s->options->csv)
-        printf("%s: %s, %s, %d units, reads %.1f GB/s; weights %s\n\n", s->info.selector,
-               s->info.name, s->info.isa, s->info.units, s->info.read_gb_per_s,
-               s->options->warm ? "warm" : "beyond the cache");
-    tool_table_end(&s->table, s->options->csv ? TOOL_CSV : TOOL_TABLE);
-    if (!s->options->csv)
-        printf("\n%" PRId64 " cases, %" PRId64 " wrong, %" PRId64 " unsupported\n", s->cases,
-               s->wrong, s->skipped);
-}
-
-static tool_exit bench(const bench_options *o, const char *path, nib_device *dev)
-{
+    const bench_options *o = user;
+    const char *path = o->path;
     bench_state s = {.options = o, .dev = dev, .path = path, .info = {.size = sizeof(s.info)}};
     nib_status status = nib_device_get_info(dev, &s.info);
     if (status)
@@ -205,10 +231,10 @@ static tool_exit bench(const bench_options *o, const char *path, nib_device *dev
     }
     tool_interrupt_catch();
     tool_progress_begin(&s.progress, "bench", s.file_bytes);
-    begin_output(&s);
     tool_exit code = bench_file(&s);
     tool_progress_end(&s.progress);
-    end_output(&s);
+    if (s.began)
+        end_output(&s);
     if (s.file != stdin)
         fclose(s.file);
     return code ? code : s.wrong ? TOOL_WRONG : TOOL_OK;
@@ -229,18 +255,12 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
         {0}};
     int operands;
     tool_exit code;
-    nib_context *ctx;
-    nib_device *dev;
     if (!tool_parse(verb, options, argc, argv, &operands, &code))
         return code;
     if (operands != 1)
         return tool_usage(verb, "one case file is needed ('-' reads the standard input)");
-    if ((code = tool_device_open(o.device, o.verbose, &ctx, &dev)))
-        return code;
-    code = bench(&o, argv[0], dev);
-    nib_device_close(dev);
-    nib_context_destroy(ctx);
-    return code;
+    o.path = argv[0];
+    return tool_device_with(o.device, o.verbose, bench, &o);
 }
 
 const tool_verb tool_verb_bench = {
@@ -250,7 +270,8 @@ const tool_verb tool_verb_bench = {
     .details = "A case is a line that describes a product, with m=1,16,128 for its rows; '#'\n"
                "begins a comment. Each is checked first and timed second. Weights rotate\n"
                "through copies that exceed the last-level cache twice, unless --warm. GB/s\n"
-               "counts packed weights, roof % compares that with the device's read roof.\n",
+               "counts packed weights; roof % is its share of the read bandwidth, which is\n"
+               "measured first where the weights stand in host memory, else nominal.\n",
     .examples = "  nib bench bench/cases/decode.txt\n"
                 "  echo 'n=4096 k=4096 w=i4 g=32 m=1,128' | nib bench - --csv\n",
     .run = run,

@@ -114,8 +114,8 @@ static void print_json(const nib_device_info *infos, uint32_t count)
 
 static void print_table(const nib_device_info *infos, uint32_t count, tool_style style)
 {
-    static const char *const heads[] = {"device",  "name",   "isa",       ">units",
-                                        ">memory", ">cache", ">read GB/s"};
+    static const char *const heads[] = {"device",  "name",   "isa",          ">units",
+                                        ">memory", ">cache", ">nominal GB/s"};
     tool_table table;
     tool_table_begin(&table, heads, COUNT(heads));
     for (uint32_t i = 0; i < count; i++) {
@@ -184,8 +184,9 @@ const tool_verb tool_verb_devices = {
     .name = "devices",
     .summary = "what this machine has, in the order 'auto' prefers",
     .usage = "[--types] [--json | --markdown] [--verbose]",
-    .details = "The first column is what --device and NIB_DEVICE take. Bandwidth is the read\n"
-               "roof of the device, against which 'nib bench' compares.\n",
+    .details = "The first column is what --device and NIB_DEVICE take. Read bandwidth and\n"
+               "peaks are nominal: what the planner assumes of such a device, not measured here.\n"
+               "'nib bench' measures the read bandwidth of host memory.\n",
     .examples = "  nib devices\n  nib devices --types --markdown\n",
     .run = run,
 };

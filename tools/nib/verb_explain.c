@@ -18,8 +18,16 @@ static nib_status explain_print(void *user, char *text, size_t capacity, size_t 
     return nib_gemm_explain(call->gemm, call->m, text, capacity, needed);
 }
 
-static tool_exit explain(nib_device *dev, const tool_case *what, bool json)
+typedef struct explain_work {
+    tool_case what;
+    bool json;
+} explain_work;
+
+static tool_exit explain(void *user, nib_device *dev)
 {
+    const explain_work *work = user;
+    const tool_case *what = &work->what;
+    bool json = work->json;
     nib_gemm *gemm;
     tool_json out = {.out = stdout};
     nib_status status = nib_gemm_create(dev, &what->desc, &gemm);
@@ -52,26 +60,19 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
 {
     tool_case_options product = {0};
     const char *selector = NULL;
-    bool json = false;
+    explain_work work = {0};
     const tool_option options[] = {
         {"device", TOOL_TEXT, "NAME", &selector, "auto, cpu, .. ('nib devices')"},
         TOOL_CASE_OPTIONS(product),
-        {"json", TOOL_FLAG, NULL, &json, "print JSON"},
+        {"json", TOOL_FLAG, NULL, &work.json, "print JSON"},
         {0}};
     int operands;
     tool_exit code;
-    nib_context *ctx;
-    nib_device *dev;
-    tool_case what;
     if (!tool_parse(verb, options, argc, argv, &operands, &code))
         return code;
-    if ((code = tool_case_from(verb, &product, argv, operands, &what)) ||
-        (code = tool_device_open(selector, false, &ctx, &dev)))
+    if ((code = tool_case_from(verb, &product, argv, operands, &work.what)))
         return code;
-    code = explain(dev, &what, json);
-    nib_device_close(dev);
-    nib_context_destroy(ctx);
-    return code;
+    return tool_device_with(selector, false, explain, &work);
 }
 
 const tool_verb tool_verb_explain = {

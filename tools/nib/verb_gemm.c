@@ -51,7 +51,7 @@ static void say_time(const tool_runner *r, const tool_timing *t, const tool_prod
            tool_format_us(high, t->high_us));
     printf("  rate     %.1f GB/s of packed weights", gb_per_s);
     if (info->read_gb_per_s > 0)
-        printf(" (%.0f%% of the read roof)", 100 * gb_per_s / info->read_gb_per_s);
+        printf(" (%.0f%% of the nominal read bandwidth)", 100 * gb_per_s / info->read_gb_per_s);
     printf(", %.1f GFLOP/s%s\n", flop / t->median_us * 1e-3, r->copies > 1 ? ", cold weights" : "");
 }
 
@@ -133,9 +133,18 @@ static tool_exit run_rows(const gemm_options *o, tool_runner *r, const tool_prod
     return code;
 }
 
-static tool_exit run_product(const gemm_options *o, const tool_case *what, nib_device *dev,
-                             double context_us)
+typedef struct gemm_work {
+    gemm_options options;
+    tool_case what;
+    double begun_us; /* before the library was opened */
+} gemm_work;
+
+static tool_exit run_product(void *user, nib_device *dev)
 {
+    const gemm_work *work = user;
+    const gemm_options *o = &work->options;
+    const tool_case *what = &work->what;
+    double context_us = tool_now_us() - work->begun_us;
     gemm_result results[TOOL_MAX_M] = {0};
     nib_device_info info = {.size = sizeof(info)};
     tool_product product = {0};
@@ -167,36 +176,27 @@ static tool_exit run_product(const gemm_options *o, const tool_case *what, nib_d
 
 static tool_exit run(const tool_verb *verb, int argc, char **argv)
 {
-    gemm_options o = {.seed = 1, .seconds = 0.5};
+    gemm_work work = {.options = {.seed = 1, .seconds = 0.5}};
+    gemm_options *o = &work.options;
     const tool_option options[] = {
-        {"device", TOOL_TEXT, "NAME", &o.device, "auto, cpu, .. ('nib devices')"},
-        {"check", TOOL_FLAG, NULL, &o.check, "compare with the product in double"},
-        {"time", TOOL_FLAG, NULL, &o.time, "time each part, and runs"},
-        {"seconds", TOOL_REAL, "S", &o.seconds, "how long to time (0.5)"},
-        {"cold", TOOL_FLAG, NULL, &o.cold, "rotate copies of the weights beyond the cache"},
-        {"seed", TOOL_INT, "N", &o.seed, "of the random operands (1)"},
-        TOOL_CASE_OPTIONS(o.product),
-        {"json", TOOL_FLAG, NULL, &o.json, "print JSON"},
-        {"verbose", TOOL_FLAG, NULL, &o.verbose, "show the library's log"},
+        {"device", TOOL_TEXT, "NAME", &o->device, "auto, cpu, .. ('nib devices')"},
+        {"check", TOOL_FLAG, NULL, &o->check, "compare with the product in double"},
+        {"time", TOOL_FLAG, NULL, &o->time, "time each part, and runs"},
+        {"seconds", TOOL_REAL, "S", &o->seconds, "how long to time (0.5)"},
+        {"cold", TOOL_FLAG, NULL, &o->cold, "rotate copies of the weights beyond the cache"},
+        {"seed", TOOL_INT, "N", &o->seed, "of the random operands (1)"},
+        TOOL_CASE_OPTIONS(o->product),
+        {"json", TOOL_FLAG, NULL, &o->json, "print JSON"},
+        {"verbose", TOOL_FLAG, NULL, &o->verbose, "show the library's log"},
         {0}};
     int operands;
     tool_exit code;
-    nib_context *ctx;
-    nib_device *dev;
-    tool_case what;
-    double context_us;
     if (!tool_parse(verb, options, argc, argv, &operands, &code))
         return code;
-    if ((code = tool_case_from(verb, &o.product, argv, operands, &what)))
+    if ((code = tool_case_from(verb, &o->product, argv, operands, &work.what)))
         return code;
-    double begun = tool_now_us();
-    if ((code = tool_device_open(o.device, o.verbose, &ctx, &dev)))
-        return code;
-    context_us = tool_now_us() - begun;
-    code = run_product(&o, &what, dev, context_us);
-    nib_device_close(dev);
-    nib_context_destroy(ctx);
-    return code;
+    work.begun_us = tool_now_us();
+    return tool_device_with(o->device, o->verbose, run_product, &work);
 }
 
 const tool_verb tool_verb_gemm = {

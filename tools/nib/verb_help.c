@@ -22,8 +22,13 @@ static tool_exit help_run(const tool_verb *verb, int argc, char **argv)
     puts("nib: low-bit matrix multiplication\n\nusage: nib VERB [options]\n\nverbs:");
     for (int i = 0; (asked = tool_verb_row(i)); i++)
         printf("  %-10s %s\n", asked->name, asked->summary);
-    puts("\n'nib VERB --help' has a verb's options and examples, 'man nib' the exit codes.\n"
-         "Environment: NIB_DEVICE, NIB_BACKEND_PATH, OMP_NUM_THREADS, NIB_PROGRESS.");
+    puts("\nenvironment:\n"
+         "  NIB_DEVICE        the device that 'auto' means, for instance cpu or cuda:0\n"
+         "  NIB_BACKEND_PATH  a folder with backend plugins, libnibblas-NAME.so\n"
+         "  NIB_CPU_ISA       kernels of the CPU backend: portable, avx2 or avx512\n"
+         "  OMP_NUM_THREADS   threads of the CPU backend and of quantisers\n"
+         "  NIB_PROGRESS      1 shows the progress bar always, anything else never\n"
+         "\n'nib VERB --help' has a verb's options and examples, 'man nib' the exit codes.");
     return TOOL_OK;
 }
 

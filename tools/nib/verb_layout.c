@@ -180,9 +180,9 @@ const tool_verb tool_verb_layout = {
     .name = "layout",
     .summary = "packed-weight layouts: list, describe, convert",
     .usage = "[list | describe L | convert FROM TO [IN OUT]] [options]",
-    .details = "A layout is a row's name or a layout text (docs/formats.md). 'convert' reads and\n"
-               "writes raw matrices of codes; with --explain it only says whether the bytes\n"
-               "of one serve a kernel for the other as they are.\n",
+    .details = "A layout is a row's name or a layout text: docs/layouts.md has the grammar.\n"
+               "'convert' reads and writes raw matrices of codes; with --explain it only says\n"
+               "whether the bytes of one serve a kernel for the other as they are.\n",
     .examples = "  nib layout list\n"
                 "  nib layout describe marlin\n"
                 "  nib layout convert gptq marlin --explain\n"

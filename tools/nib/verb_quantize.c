@@ -25,7 +25,9 @@ typedef struct quantize_state {
     nib_writer *writer;
     quantize_progress progress;
     tool_table table;
-    tool_json json;
+    tool_json json; /* into json_text, so that a run that fails prints no half document */
+    char *json_text;
+    size_t json_bytes;
     int64_t quantized, kept, copied, converted;
     double before, after; /* bytes of all tensors */
 } quantize_state;
@@ -196,32 +198,38 @@ static tool_exit all_tensors(quantize_state *s)
     return status ? tool_fail(status) : TOOL_OK;
 }
 
-static void begin_output(quantize_state *s)
+static tool_exit begin_output(quantize_state *s)
 {
     static const char *const heads[] = {"tensor",     ">shape",   ">SNR dB",     ">mean err",
                                         ">99% below", ">max err", ">median rel", ">size"};
-    s->json.out = stdout;
     tool_table_begin(&s->table, heads, 8);
-    if (s->options->json) {
-        tool_json_begin(&s->json, NULL, '{');
-        tool_json_begin(&s->json, "tensors", '[');
-    }
+    if (!s->options->json)
+        return TOOL_OK;
+    s->json.out = open_memstream(&s->json_text, &s->json_bytes);
+    if (!s->json.out)
+        return tool_error(TOOL_NO_MEMORY, "no memory for the report");
+    tool_json_begin(&s->json, NULL, '{');
+    tool_json_begin(&s->json, "tensors", '[');
+    return TOOL_OK;
 }
 
-static void end_output(quantize_state *s, const char *out)
+/* The summary, behind the tensors; false: the report did not fit in memory. */
+static bool end_json(quantize_state *s, const char *out)
+{
+    tool_json_end(&s->json, ']');
+    tool_json_text(&s->json, "file", out);
+    tool_json_int(&s->json, "quantized", s->quantized);
+    tool_json_int(&s->json, "kept", s->kept);
+    tool_json_int(&s->json, "copied", s->copied);
+    tool_json_real(&s->json, "bytes_before", s->before);
+    tool_json_real(&s->json, "bytes", s->after);
+    tool_json_end(&s->json, '}');
+    return !fflush(s->json.out) && !ferror(s->json.out);
+}
+
+static void end_table(quantize_state *s, const char *out)
 {
     char before[32], after[32];
-    if (s->options->json) {
-        tool_json_end(&s->json, ']');
-        tool_json_text(&s->json, "file", out);
-        tool_json_int(&s->json, "quantized", s->quantized);
-        tool_json_int(&s->json, "kept", s->kept);
-        tool_json_int(&s->json, "copied", s->copied);
-        tool_json_real(&s->json, "bytes_before", s->before);
-        tool_json_real(&s->json, "bytes", s->after);
-        tool_json_end(&s->json, '}');
-        return;
-    }
     if (s->quantized)
         tool_table_end(&s->table, TOOL_TABLE);
     printf("%s%s: %" PRId64 " tensors quantised, %" PRId64 " kept as they were quantised, %" PRId64
@@ -241,19 +249,27 @@ static tool_exit quantize_file(const quantize_options *o, const nib_file *file, 
         return tool_fail(status);
     tool_interrupt_catch();
     tool_progress_begin(&s.progress.bar, "quantize", count_work(&s));
-    begin_output(&s);
-    tool_exit code = all_tensors(&s);
+    tool_exit code = begin_output(&s);
+    if (!code)
+        code = all_tensors(&s);
     tool_progress_end(&s.progress.bar);
-    if (code) {
+    if (!code && o->json && !end_json(&s, out))
+        code = tool_error(TOOL_NO_MEMORY, "no memory for the report");
+    if (code)
         nib_writer_discard(s.writer);
-        if (code == TOOL_INTERRUPTED)
-            fprintf(stderr, "nib: interrupted; %s was not written\n", out);
-        return code;
-    }
-    if ((status = nib_writer_finish(s.writer)))
-        return tool_fail(status);
-    end_output(&s, out);
-    return TOOL_OK;
+    else if ((status = nib_writer_finish(s.writer)))
+        code = tool_fail(status);
+    else if (o->json)
+        fwrite(s.json_text, 1, s.json_bytes, stdout);
+    else
+        end_table(&s, out);
+    if (code == TOOL_INTERRUPTED)
+        fprintf(stderr, "nib: interrupted; %s was not written\n", out);
+    if (s.json.out)
+        fclose(s.json.out);
+    free(s.json_text);
+    tool_table_free(&s.table);
+    return code;
 }
 
 static tool_exit find_method(const tool_verb *verb, quantize_options *o)
@@ -279,8 +295,9 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
         {"zero", TOOL_TEXT, "MODE", &o.how.zero, "none, code, float[:TYPE], rescale[:TYPE] (none)"},
         {"method", TOOL_TEXT, "NAME", &o.method, "rtn, percentile or hqq (rtn)"},
         {"percentile", TOOL_REAL, "P", &o.how.percentile, "of the percentile method (99.9)"},
-        {"iterations", TOOL_INT, "N", &o.how.iterations, "of hqq and of lut4's table (20)"},
-        {"threads", TOOL_INT, "N", &o.how.threads, "as many as OpenMP gives"},
+        {"iterations", TOOL_INT, "N", &o.how.iterations, "of HQQ (20)"},
+        {"threads", TOOL_INT, "N", &o.how.threads,
+         "OMP_NUM_THREADS, else processors this process may use"},
         {"include", TOOL_LIST, "GLOB", &o.include, "only tensors whose names match; repeatable"},
         {"exclude", TOOL_LIST, "GLOB", &o.exclude, "not tensors whose names match; repeatable"},
         {"requantize", TOOL_FLAG, NULL, &o.requantize, "also tensors that are quantised already"},

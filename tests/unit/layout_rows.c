@@ -249,7 +249,8 @@ static int64_t cpu16(where w)
 
 static int64_t cpu16_scales(where w)
 {
-    return ((w.n / 16 * w.K + w.k) * 16 + w.n % 16) * w.B;
+    int32_t cell = w.B < 8 ? 8 : w.B; /* codes narrower than a byte take a byte each */
+    return ((w.n / 16 * w.K + w.k) * 16 + w.n % 16) * cell;
 }
 
 /* Nibbles of a block of 32: byte j holds element j low, j + 16 high. */

@@ -54,7 +54,7 @@ static void point_sections(nib_weights *w, const unsigned char *base,
 
 nib_status nib_weights_new(nib_gemm *gemm, float alpha, nib_weights **out)
 {
-    size_t bytes[NIB_SECTION_KINDS], at[NIB_SECTION_KINDS], total;
+    size_t bytes[NIB_SECTION_KINDS], at[NIB_SECTION_KINDS], total = 0;
     nib_status status = nib_packing_bytes(&gemm->packing, &gemm->desc.weight, bytes);
     if (!status)
         status = place_sections(bytes, at, &total);
@@ -198,7 +198,7 @@ static nib_status fill_host(const nib_gemm *gemm, const nib_pack_job *job, unsig
 
 static nib_status run_job(nib_gemm *gemm, const nib_pack_job *job, nib_weights **out)
 {
-    size_t bytes[NIB_SECTION_KINDS], at[NIB_SECTION_KINDS], total;
+    size_t bytes[NIB_SECTION_KINDS], at[NIB_SECTION_KINDS], total = 0;
     nib_weights *w = NULL;
     unsigned char *staging = NULL;
     if (gemm->desc.out_type == NIB_I32 && job->alpha != 1)

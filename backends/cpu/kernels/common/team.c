@@ -8,15 +8,26 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
-/* Looks at a gate before sleeping: some 50 us, longer than the gaps between the layers of a model.
- */
-enum { SPINS = 1000 };
+/* A waiting thread looks at its gate for some time before it sleeps, because a virtual processor
+ * that has gone idle takes its time to come back. Where another program wants the processor,
+ * looking only takes it away from the thread that is waited for: a look that was interrupted says
+ * so, and the next waits of that gate are short, just longer than the gaps between the layers of a
+ * model. */
+enum {
+    LONG_NS = 2000000,
+    SHORT_NS = 50000,
+    INTERRUPTED_NS = 200000, /* between two looks, which take 3 us */
+    SHORT_WAITS = 16,        /* after an interruption */
+    PAUSES = 64              /* between two looks at the clock */
+};
 
 typedef struct gate {
     _Atomic uint32_t passed;
     _Atomic int32_t sleepers;
+    _Atomic int32_t short_waits; /* to come */
     pthread_mutex_t lock;
     pthread_cond_t opened;
 } gate;
@@ -45,6 +56,7 @@ static void gate_init(gate *g)
 {
     atomic_init(&g->passed, 0);
     atomic_init(&g->sleepers, 0);
+    atomic_init(&g->short_waits, 0);
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->opened, NULL);
 }
@@ -68,15 +80,48 @@ static void gate_open(gate *g)
     pthread_mutex_unlock(&g->lock);
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static bool gate_passed(gate *g, uint32_t seen)
+{
+    return atomic_load_explicit(&g->passed, memory_order_acquire) != seen;
+}
+
+/* Looks until the gate opens (true) or it is time to sleep. */
+static bool gate_look(gate *g, uint32_t seen)
+{
+    int32_t short_waits = atomic_load_explicit(&g->short_waits, memory_order_relaxed);
+    uint64_t begun = now_ns(), last = begun;
+    uint64_t patience = short_waits > 0 ? SHORT_NS : LONG_NS;
+    if (short_waits > 0)
+        atomic_store_explicit(&g->short_waits, short_waits - 1, memory_order_relaxed);
+    while (last - begun < patience) {
+        for (int i = 0; i < PAUSES; i++) {
+            if (gate_passed(g, seen))
+                return true;
+#if defined(__x86_64__) || defined(__i386__)
+            __builtin_ia32_pause();
+#endif
+        }
+        uint64_t now = now_ns();
+        if (now - last > INTERRUPTED_NS) {
+            atomic_store_explicit(&g->short_waits, SHORT_WAITS, memory_order_relaxed);
+            return gate_passed(g, seen);
+        }
+        last = now;
+    }
+    return false;
+}
+
 static void gate_wait(gate *g, uint32_t seen)
 {
-    for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&g->passed, memory_order_acquire) != seen)
-            return;
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#endif
-    }
+    if (gate_look(g, seen))
+        return;
     pthread_mutex_lock(&g->lock);
     atomic_fetch_add(&g->sleepers, 1);
     while (atomic_load(&g->passed) == seen)

@@ -117,6 +117,8 @@ Test(nib, help_of_every_verb_fits_eighty_columns)
         cr_expect_eq(nib("help"), 0);
         expect_output(verbs[i]);
     }
+    for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n"))
+        cr_expect_leq(strlen(line), 80, "help: %s", line);
 }
 
 Test(nib, says_its_version)
@@ -150,6 +152,8 @@ Test(nib, wrong_command_lines_are_usage_errors)
     cr_expect_eq(nib("inspect"), 2);
     cr_expect_eq(nib("quantize a b --method magic"), 2);
     cr_expect_eq(nib("quantize a b --type q4"), 2);
+    cr_expect_eq(nib("quantize a b --iterations 99999999999"), 2);
+    expect_output("expected 0..100000");
 }
 
 Test(nib, what_is_not_there_is_missing)

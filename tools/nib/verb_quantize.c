@@ -284,6 +284,8 @@ static tool_exit find_method(const tool_verb *verb, quantize_options *o)
                       near ? "; perhaps " : "", near ? near : "");
 }
 
+enum { MOST_COUNT = 100000 }; /* of iterations or threads: more is a slip of the keyboard */
+
 static tool_exit run(const tool_verb *verb, int argc, char **argv)
 {
     quantize_options o = {.how = {.type = "i4", .group = "128", .scale = "f16", .zero = "none"},
@@ -311,6 +313,9 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
         return code;
     if (operands != 2)
         return tool_usage(verb, "a file to read and one to write are needed");
+    if (o.how.iterations < 0 || o.how.iterations > MOST_COUNT || o.how.threads < 0 ||
+        o.how.threads > MOST_COUNT)
+        return tool_usage(verb, "--iterations and --threads: expected 0..%d", MOST_COUNT);
     if ((code = find_method(verb, &o)))
         return code;
     /* A wrong description shall fail before anything is read. */

@@ -13,21 +13,22 @@
 
 /* A waiting thread looks at its gate for some time before it sleeps, because a virtual processor
  * that has gone idle takes its time to come back. Where another program wants the processor,
- * looking only takes it away from the thread that is waited for: a look that was interrupted says
- * so, and the next waits of that gate are short, just longer than the gaps between the layers of a
- * model. */
+ * looking only takes it away from the thread that is waited for, some milliseconds at a time: a
+ * look that was interrupted says so, and for a while all waits at that gate are short, just longer
+ * than the gaps between the layers of a model. So at most a few milliseconds in BUSY_NS are lost.
+ */
 enum {
     LONG_NS = 2000000,
     SHORT_NS = 50000,
-    INTERRUPTED_NS = 200000, /* between two looks, which take 3 us */
-    SHORT_WAITS = 16,        /* after an interruption */
+    BUSY_NS = 100000000,     /* that an interruption counts */
+    INTERRUPTED_NS = 200000, /* between two looks at the clock, which take 3 us */
     PAUSES = 64              /* between two looks at the clock */
 };
 
 typedef struct gate {
     _Atomic uint32_t passed;
     _Atomic int32_t sleepers;
-    _Atomic int32_t short_waits; /* to come */
+    _Atomic uint64_t busy_until; /* now_ns() */
     pthread_mutex_t lock;
     pthread_cond_t opened;
 } gate;
@@ -56,7 +57,7 @@ static void gate_init(gate *g)
 {
     atomic_init(&g->passed, 0);
     atomic_init(&g->sleepers, 0);
-    atomic_init(&g->short_waits, 0);
+    atomic_init(&g->busy_until, 0);
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->opened, NULL);
 }
@@ -95,27 +96,24 @@ static bool gate_passed(gate *g, uint32_t seen)
 /* Looks until the gate opens (true) or it is time to sleep. */
 static bool gate_look(gate *g, uint32_t seen)
 {
-    int32_t short_waits = atomic_load_explicit(&g->short_waits, memory_order_relaxed);
     uint64_t begun = now_ns(), last = begun;
-    uint64_t patience = short_waits > 0 ? SHORT_NS : LONG_NS;
-    if (short_waits > 0)
-        atomic_store_explicit(&g->short_waits, short_waits - 1, memory_order_relaxed);
-    while (last - begun < patience) {
-        for (int i = 0; i < PAUSES; i++) {
-            if (gate_passed(g, seen))
-                return true;
+    bool busy = begun < atomic_load_explicit(&g->busy_until, memory_order_relaxed);
+    uint64_t patience = busy ? SHORT_NS : LONG_NS;
+    bool passed = gate_passed(g, seen), interrupted = false;
+    while (!passed && !interrupted && last - begun < patience) {
+        for (int i = 0; i < PAUSES && !passed; i++) {
+            passed = gate_passed(g, seen);
 #if defined(__x86_64__) || defined(__i386__)
             __builtin_ia32_pause();
 #endif
         }
         uint64_t now = now_ns();
-        if (now - last > INTERRUPTED_NS) {
-            atomic_store_explicit(&g->short_waits, SHORT_WAITS, memory_order_relaxed);
-            return gate_passed(g, seen);
-        }
+        interrupted = now - last > INTERRUPTED_NS;
         last = now;
     }
-    return false;
+    if (interrupted)
+        atomic_store_explicit(&g->busy_until, last + BUSY_NS, memory_order_relaxed);
+    return passed || gate_passed(g, seen);
 }
 
 static void gate_wait(gate *g, uint32_t seen)

@@ -21,11 +21,10 @@ enum {
 nib_status nib_cpu_memory_alloc(void *dev, uint64_t bytes, void **out)
 {
     (void)dev;
-    void *memory = NULL;
+    void *memory;
     size_t align = bytes >= HUGE_LEAST_BYTES ? HUGE_PAGE_BYTES : ALIGN_BYTES;
-    if (bytes <= SIZE_MAX / 2)
-        memory = aligned_alloc(align, (bytes / ALIGN_BYTES + 1) * ALIGN_BYTES);
-    if (!memory)
+    if (bytes > SIZE_MAX / 2 ||
+        posix_memalign(&memory, align, (size_t)(bytes / ALIGN_BYTES + 1) * ALIGN_BYTES))
         return nib_cpu_host->fail(NIB_NO_MEMORY, "no memory for %" PRIu64 " bytes", bytes);
 #ifdef MADV_HUGEPAGE
     /* Whole huge pages only, so that no more becomes resident; a kernel without them refuses, which

@@ -6,13 +6,16 @@
  */
 #include "kernels/avx2/avx2.h"
 
+#include <cpuid.h>
+#include <stdbool.h>
+
 static const char *present(void)
 {
+    unsigned a, b, c, d;
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                   __builtin_cpu_supports("f16c")
-               ? "avx2"
-               : NULL;
+    /* CPUID.1:ECX.F16C, which not every compiler's __builtin_cpu_supports knows. */
+    bool f16c = __get_cpuid(1, &a, &b, &c, &d) && c >> 29 & 1;
+    return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : NULL;
 }
 
 #define ROW(name, file, code_bits, plan, rows_of_tile, decode, share, peak, class) \

@@ -176,6 +176,8 @@ void nib_cpu_crew_start(nib_cpu_crew *crew)
             }
             crew->started++;
         }
+        crew->shared.crew = crew;
+        crew->shared.threads = crew->started;
     }
     pthread_mutex_unlock(&crew->starting);
 }
@@ -215,8 +217,6 @@ void nib_cpu_crew_run(nib_cpu_crew *crew, nib_cpu_work_fn work, void *context)
         run_alone(work, context);
         return;
     }
-    crew->shared.crew = crew;
-    crew->shared.threads = crew->started;
     atomic_store(&crew->shared.next, 0);
     crew->work = work;
     crew->context = context;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The AVX2 ISA (with FMA and F16C: Haswell and Zen, and all after them). Compiled for the baseline,
- * since it runs before the processor is known. Rates were measured on one thread of a 2.8 GHz Ice
- * Lake server.
+ * since it runs before the processor is known. Rates are estimates.
  */
 #include "kernels/avx2/avx2.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The AVX-512 ISA (F, BW, VL, DQ and VNNI: Ice Lake servers, Zen 4 and later). Compiled for the
- * baseline, since it runs before the processor is known. Rates were measured on one thread of a
- * 2.8 GHz Ice Lake server.
+ * baseline, since it runs before the processor is known. Rates of the panel and of 4-bit
+ * direct and dot rows were fitted on one thread of a 2.8 GHz Ice Lake server; the others are
+ * estimates.
  */
 #include "kernels/avx512/avx512.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The portable ISA: one row that runs every f32 product, one that runs every i32 product. They
- * stand behind every other table. Rates were measured on one thread of a 2.8 GHz Ice Lake server.
+ * stand behind every other table. Rates are estimates.
  */
 #include "kernels/portable/portable.h"
 

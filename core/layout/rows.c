@@ -38,6 +38,8 @@ static const row rows[] = {
     {"aiter16x16",          "AITER preshuffle (16,16): 16 rows x 16 bytes"},
     {"aiter-mx-scales",     "AITER MX scales: 32 rows x 8 scales"},
     {"mma16x64",            "mma.sync and register-A wgmma fragments: 16 rows x 64 k a warp"},
+    {"mma64x128",           "CUDA backend: mma.sync fragments in blocks of 64 rows x 128 k"},
+    {"mma64-scales",        "CUDA backend's scales and zeros: 64 rows side by side, n and n + 8"},
     {"mfma16x16x16",        "MFMA 16x16x16 f16 A fragments, 16 bytes a lane"},
     {"mfma32x32x8",         "MFMA 32x32x8 f16 A fragments, 16 bytes a lane"},
     {"dpas16",              "DPAS B operand, sub-group 16, 16 bytes a lane"},
@@ -122,6 +124,37 @@ static const row_text texts[] = {
      * of f16 pairs stand 16 bits apart: nibbles i and i + 4, bytes i and i + 2. */
     {"mma16x64", "bits=4 tile=n16,k64 addr=n3,k3,k0,k4,k5,k1,k2,n0,n1,n2 order=nk"},
     {"mma16x64", "bits=8 tile=n16,k64 addr=n3,k0,k3,k4,k1,k2,n0,n1,n2,k5 order=nk"},
+    /* Blocks of 4 units of 16 rows. A lane's 16 bytes of a unit are k16 steps 2i, 2i + 1 of 2-bit
+     * codes, 4i.. of 4-bit ones, two steps of 8-bit ones; 1-bit codes take 8 bytes a lane. */
+    {"mma64x128", "bits=1 tile=n64,k128 addr=n3,k3,k4,k5,k0,k6,k1,k2,n0,n1,n2,n4,n5 order=nk"},
+    {"mma64x128", "bits=2 tile=n64,k128 addr=n3,k3,k4,k0,k5,k6,k1,k2,n0,n1,n2,n4,n5 order=nk"},
+    {"mma64x128", "bits=2 tile=n64,k128 addr=n3,k3,k4,k0,k5,k6,k1,k2,n0,n1,n2,n4,n5 order=nk | "
+                  "bits=1 tile=n64,k128 addr=n3,k3,k4,k5,k0,k6,k1,k2,n0,n1,n2,n4,n5 order=nk "
+                  "shift=2"},
+    {"mma64x128", "bits=4 tile=n64,k128 addr=n3,k3,k0,k4,k5,k1,k2,n0,n1,n2,n4,n5,k6 order=nk"},
+    {"mma64x128", "bits=4 tile=n64,k128 addr=n3,k3,k0,k4,k5,k1,k2,n0,n1,n2,n4,n5,k6 order=nk | "
+                  "bits=1 tile=n64,k128 addr=n3,k3,k4,k5,k0,k6,k1,k2,n0,n1,n2,n4,n5 order=nk "
+                  "shift=4"},
+    {"mma64x128", "bits=4 tile=n64,k128 addr=n3,k3,k0,k4,k5,k1,k2,n0,n1,n2,n4,n5,k6 order=nk | "
+                  "bits=2 tile=n64,k128 addr=n3,k3,k4,k0,k5,k6,k1,k2,n0,n1,n2,n4,n5 order=nk "
+                  "shift=4"},
+    {"mma64x128", "bits=4 tile=n64,k128 addr=n3,k3,k0,k4,k5,k1,k2,n0,n1,n2,n4,n5,k6 order=nk | "
+                  "bits=2 tile=n64,k128 addr=n3,k3,k4,k0,k5,k6,k1,k2,n0,n1,n2,n4,n5 order=nk "
+                  "shift=4 | "
+                  "bits=1 tile=n64,k128 addr=n3,k3,k4,k5,k0,k6,k1,k2,n0,n1,n2,n4,n5 order=nk "
+                  "shift=6"},
+    {"mma64x128", "bits=8 tile=n64,k128 addr=n3,k0,k3,k4,k1,k2,n0,n1,n2,n4,n5,k5,k6 order=nk"},
+    {"mma64-scales", "bits=1 cell=8 tile=n64,k1 addr=n3,n0,n1,n2,n4,n5 order=nk"},
+    {"mma64-scales", "bits=2 cell=8 tile=n64,k1 addr=n3,n0,n1,n2,n4,n5 order=nk"},
+    {"mma64-scales", "bits=3 cell=8 tile=n64,k1 addr=n3,n0,n1,n2,n4,n5 order=nk"},
+    {"mma64-scales", "bits=4 cell=8 tile=n64,k1 addr=n3,n0,n1,n2,n4,n5 order=nk"},
+    {"mma64-scales", "bits=5 cell=8 tile=n64,k1 addr=n3,n0,n1,n2,n4,n5 order=nk"},
+    {"mma64-scales", "bits=6 cell=8 tile=n64,k1 addr=n3,n0,n1,n2,n4,n5 order=nk"},
+    {"mma64-scales", "bits=7 cell=8 tile=n64,k1 addr=n3,n0,n1,n2,n4,n5 order=nk"},
+    {"mma64-scales", "bits=8 tile=n64,k1 addr=n3,n0,n1,n2,n4,n5 order=nk"},
+    {"mma64-scales", "bits=16 tile=n64,k1 addr=n3,n0,n1,n2,n4,n5 order=nk"},
+    {"mma64-scales", "bits=32 tile=n64,k1 addr=n3,n0,n1,n2,n4,n5 order=nk"},
+
     {"mfma16x16x16", "bits=4 tile=n16,k128 addr=k1,k4,k0,k5,k6,n0,n1,n2,n3,k2,k3 order=nk"},
     {"mfma16x16x16", "bits=8 tile=n16,k64 addr=k1,k0,k4,k5,n0,n1,n2,n3,k2,k3 order=nk"},
     {"mfma16x16x16", "bits=16 tile=n16,k32 addr=k0,k1,k4,n0,n1,n2,n3,k2,k3 order=nk"},

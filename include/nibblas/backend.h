@@ -23,9 +23,62 @@ extern "C" {
 #endif
 
 #define NIB_BACKEND_ABI_MAJOR 1
-#define NIB_BACKEND_ABI_MINOR 0
+#define NIB_BACKEND_ABI_MINOR 1
 
 typedef struct nib_backend_api nib_backend_api;
+
+/* ---- kernel images ------------------------------------------------------------------------ */
+
+/* Text of one source file, as `#include "name"` finds it. */
+typedef struct nib_image_file {
+    const char *name;
+    const char *text;
+} nib_image_file;
+
+typedef struct nib_image_request nib_image_request;
+
+/* What a compiler made; both from malloc, core frees them. */
+typedef struct nib_image_build {
+    void *image;
+    uint64_t bytes;
+    char *log;         /* may be NULL */
+    char compiler[64]; /* "nvrtc 13.0" */
+} nib_image_build;
+
+/* A kernel's binary or text, asked for by everything it depends on. Core looks in ahead-of-time
+ * packs, then in the disk cache, and else calls `compile`, once however many threads and processes
+ * ask. The image's identity is backend, isa, format, spec, files and flags. */
+struct nib_image_request {
+    uint32_t size;
+    uint32_t file_count;
+    const char *backend;
+    const char *isa;             /* the chip it is for: "sm_90a", "compute_80", "gfx942" */
+    const char *format;          /* "cubin", "ptx", "hsaco", "spirv" */
+    const char *label;           /* for people: the specialisation's id */
+    const char *spec;            /* the text of nib_spec.h, one #define a line */
+    const nib_image_file *files; /* the first is compiled, the others are included */
+    const char *flags;           /* of the compiler, separated by blanks */
+    const char *compiler_path;   /* its file; an image by another compiler is made anew. NULL: none
+                                  * is here, any image will do */
+    nib_status (*compile)(void *user, const nib_image_request *request, nib_image_build *out);
+    void *user; /* `compile` may be NULL: there is no compiler */
+};
+
+typedef enum nib_image_origin {
+    NIB_IMAGE_PACK = 1,
+    NIB_IMAGE_CACHE = 2,
+    NIB_IMAGE_COMPILED = 3
+} nib_image_origin;
+
+typedef struct nib_image {
+    uint32_t size;
+    nib_image_origin origin;
+    const void *data; /* 16-byte aligned; a text has a NUL behind it that `bytes` leaves out */
+    uint64_t bytes;
+    double us;        /* that finding or making it took */
+    const char *path; /* the pack or the cache entry; "" when there is none */
+    void *owner;
+} nib_image;
 
 /* What core lends a backend. Valid for the life of the process. */
 typedef struct nib_host_api {
@@ -52,6 +105,14 @@ typedef struct nib_host_api {
     /* The table of a backend that was loaded before, for backends that wrap another.
      * NIB_MISSING: none of that name. */
     nib_status (*backend)(const char *name, const nib_backend_api **out);
+
+    /* Since ABI 1.1. A kernel image, from a pack, the cache or the compiler; give it back with
+     * image_put. May block for as long as a compiler runs, here or in another process.
+     * NIB_MISSING: it is in no pack and not cached, and the request has no compiler. */
+    nib_status (*image_get)(const nib_image_request *request, nib_image *out);
+    void (*image_put)(nib_image *image);
+    /* Whether a backend's packs and cache hold it, without making it: NIB_OK or NIB_MISSING. */
+    nib_status (*image_find)(const nib_image_request *request, nib_image_origin *origin);
 } nib_host_api;
 
 /* A row of a backend's table of kernels. The planner compares rows through the numbers at the end;
@@ -87,6 +148,40 @@ typedef struct nib_backend_layout {
 } nib_backend_layout;
 
 #define NIB_MAX_PLANES 3
+
+/* One plane of a layout in numbers, for conversion on the device; docs/layouts.md has the words.
+ * Element (n, k) lies in tile (n >> n_bits, k >> k_bits); bit i of its cell there is the parity of
+ * (n's low bits | k's low bits << 16) & addr[i]. The tile starts at byte offset + tile_n * stride_n
+ * + tile_k * stride_k of the plane, and byte b of the tile is byte b of memory there, or, woven,
+ * byte b / 4 * piece + b % 4. */
+typedef struct nib_plane_map {
+    int32_t bits, shift, cell; /* of a code; where they stand in it; that an element takes */
+    int32_t n_bits, k_bits;    /* log2 of the tile's extents */
+    int32_t reserved;
+    uint32_t addr[16];
+    int64_t tiles_n, tiles_k;
+    uint64_t stride_n, stride_k, offset, piece; /* bytes; piece 0: tiles are whole */
+    uint64_t last_bytes, tile_bytes;            /* a row's last tile may be cut short */
+    uint64_t bytes;                             /* of the plane */
+    void *memory;                               /* of the device */
+} nib_plane_map;
+
+/* A matrix [n, k] of codes in the device's memory, at most 3 planes. */
+typedef struct nib_matrix_map {
+    uint32_t size;
+    int32_t planes;
+    int64_t n, k;
+    nib_plane_map plane[NIB_MAX_PLANES];
+} nib_matrix_map;
+
+/* to[n, k] = ((from[n0 + n, k0 + k] + add) mod 2^bits) ^ flip, padding with zeros. */
+typedef struct nib_convert_args {
+    uint32_t size;
+    uint32_t add, flip, reserved;
+    int64_t n0, k0;
+    const nib_matrix_map *from, *to;
+    void *stream;
+} nib_convert_args;
 
 /* Packed weights as a kernel sees them. Device memory; all arrays 64-byte aligned. */
 typedef struct nib_packed {
@@ -158,6 +253,24 @@ struct nib_backend_api {
                           size_t *needed);
     /* 1 when device memory is host memory that packed weights may be mapped into. */
     int32_t (*host_memory)(void *dev);
+
+    /* Since ABI 1.1, each optional. */
+
+    /* A variant's time for m rows by the backend's own model, in place of core's. `bound` receives
+     * "memory", "decode", "math" or another word of the backend's. */
+    nib_status (*predict)(void *dev, const nib_variant *variant, const nib_gemm_desc *desc,
+                          int64_t m, double *us, const char **bound);
+    /* Moves a matrix between layouts in device memory: NIB_UNSUPPORTED lets core do it on the host.
+     * Returns before it is done; the stream orders. */
+    nib_status (*convert)(void *dev, const nib_convert_args *args);
+
+    /* Ahead-of-time compilation; both work without any device. `isa` answers NULL past the last
+     * name. `images` calls `each` with every image that plans for this description may use on this
+     * ISA; a status other than NIB_OK ends it and is returned. */
+    nib_status (*isa)(uint32_t index, const char **name);
+    nib_status (*images)(const char *isa, const nib_gemm_desc *desc,
+                         nib_status (*each)(void *user, const nib_image_request *request),
+                         void *user);
 };
 
 #define NIB_BACKEND_MANDATORY_BYTES offsetof(nib_backend_api, event_create)

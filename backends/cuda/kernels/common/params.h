@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the host hands a kernel: one struct by value. Plain C that both compilers read; device code
+ * includes it after kernels/common/types.cuh, the host after <stdint.h>.
+ */
+#ifndef NIB_CUDA_PARAMS_H
+#define NIB_CUDA_PARAMS_H
+
+/* All pointers are device memory. Layouts: docs/layouts.md, mma64x128 and mma64-scales. */
+typedef struct nib_cuda_params {
+    const void *act; /* [m, k], row stride lda elements */
+    const void *act_scale;
+    void *out; /* [m, out columns], row stride ldo elements */
+    const void *bias;
+    const void *codes[3]; /* planes; of n_blocks x k_blocks blocks */
+    const void *scales;   /* [scale blocks][groups][64] */
+    const void *zeros;
+    const int32_t *g_idx; /* [k] or NULL */
+    const float *table;   /* [16] of lut4 */
+    float *partial;       /* split K: [split][m][n] f32 */
+    int64_t m, n, k;
+    int64_t lda, ldo;
+    int64_t group; /* k a scale covers; k itself for one group a row */
+    int64_t groups;
+    int32_t n_blocks, k_blocks; /* ceil(n / 64), ceil(k / 128) */
+    int32_t one_scale;          /* one scale and zero for the whole matrix */
+    int32_t split;              /* parts of K, at least 1 */
+    float alpha;
+    int32_t out_type;  /* nib_type: f32, f16, bf16, i32 */
+    int32_t bias_type; /* nib_type or 0 */
+    int32_t epilogue;  /* nib_epilogue */
+    int32_t act_scale_mode; /* nib_act_scale */
+    int32_t aligned;        /* act, lda and k allow 16-byte loads of rows of act */
+} nib_cuda_params;
+
+#endif

@@ -8,6 +8,7 @@
 #define NIB_CUDA_DRIVER_H
 
 #include <nibblas/nibblas.h>
+#include <stdbool.h>
 
 /* Handles, under the tags of cuda.h so that pointers to them are the same types there. */
 typedef struct CUctx_st *nib_cu_context;
@@ -49,6 +50,7 @@ enum { /* nib_cu_attribute of a device */
        NIB_CU_MEMORY_CLOCK_KHZ = 36,
        NIB_CU_MEMORY_BUS_BITS = 37,
        NIB_CU_CACHE_BYTES = 38,
+       NIB_CU_THREADS_UNIT = 39, /* resident on a multiprocessor */
        NIB_CU_MAJOR = 75,
        NIB_CU_MINOR = 76,
        NIB_CU_SHARED_UNIT = 81,
@@ -122,7 +124,7 @@ typedef struct nib_cuda_driver {
 const nib_cuda_driver *nib_cuda_driver_get(const char **why);
 
 /* Whether this process is the one that opened the driver. */
-int32_t nib_cuda_driver_here(void);
+bool nib_cuda_driver_here(void);
 
 /* NIB_OK for NIB_CU_SUCCESS, else the thread's message, "what: NAME (number), text", and the status
  * that fits: a caller's handle or capture NIB_INVALID, memory NIB_NO_MEMORY, an image

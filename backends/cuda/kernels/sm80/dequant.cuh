@@ -474,7 +474,8 @@ template <int PAIR> NIB_DEVICE void nib_dequant_bytes(const uint32_t *q, uint32_
     a[3] = nib_code_bytes<2 * PAIR + 1, 1>(q);
 }
 
-NIB_DEVICE void nib_mma_bytes(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+/* The product that fits NIB_COMPUTE, chosen by the sums' type. */
+NIB_DEVICE void nib_mma_codes(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
     if constexpr (NIB_CODE.type == NIB_I8)
         nib_mma_s8(d, a, b);
@@ -482,7 +483,7 @@ NIB_DEVICE void nib_mma_bytes(int32_t (&d)[4], const uint32_t (&a)[4], const uin
         nib_mma_u8(d, a, b);
 }
 
-NIB_DEVICE void nib_mma_halves(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+NIB_DEVICE void nib_mma_codes(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
     if constexpr (NIB_COMPUTE == NIB_COMPUTE_BF16)
         nib_mma_bf16(d, a, b);

@@ -13,12 +13,23 @@ typedef struct nib_blob {
     nib_image_origin origin;
     void *data; /* owned: from aligned_alloc(16), with a NUL behind */
     uint64_t bytes;
-    char *path; /* owned; NULL: none */
+    int64_t date; /* of its compilation, seconds since 1970 */
+    char *path;   /* owned, like the next two, and never NULL: "" is none */
+    char *compiler;
+    char *log; /* of the compiler */
 } nib_blob;
 
-/* With one holder. Takes `data`, also on failure, and copies `path` (may be NULL). NULL: no memory.
- */
-nib_blob *nib_blob_create(nib_image_origin origin, void *data, uint64_t bytes, const char *path);
+/* What a blob is made of; texts are copied and may be NULL. */
+typedef struct nib_blob_parts {
+    nib_image_origin origin;
+    void *data;
+    uint64_t bytes;
+    int64_t date;
+    const char *path, *compiler, *log;
+} nib_blob_parts;
+
+/* With one holder. Takes `data`, also on failure. NIB_NO_MEMORY. */
+nib_status nib_blob_create(const nib_blob_parts *parts, nib_blob **out);
 void nib_blob_hold(nib_blob *blob);
 void nib_blob_drop(nib_blob *blob);
 

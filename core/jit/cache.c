@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The paths of a key. */
@@ -105,13 +106,17 @@ static void unlock_key(const place *at, int fd)
 
 static nib_status blob_from_entry(nib_entry *entry, const char *path, nib_blob **out)
 {
-    nib_blob *blob =
-        nib_blob_create(NIB_IMAGE_CACHE, entry->image, entry->manifest.image.bytes, path);
+    nib_blob_parts parts = {
+        .origin = NIB_IMAGE_CACHE,
+        .data = entry->image,
+        .bytes = entry->manifest.image.bytes,
+        .date = entry->manifest.date,
+        .path = path,
+        .compiler = entry->manifest.compiler,
+        .log = entry->log,
+    };
     entry->image = NULL;
-    if (!blob)
-        return nib_fail(NIB_NO_MEMORY, "no memory for an image");
-    *out = blob;
-    return NIB_OK;
+    return nib_blob_create(&parts, out);
 }
 
 /* NIB_MISSING: none is there, or one by another compiler. NIB_CORRUPT: something else is there. */
@@ -154,7 +159,9 @@ static nib_status compile(const nib_image_request *r, nib_image_build *build)
     if (!status && build->bytes > NIB_ENTRY_MOST_BYTES)
         status = nib_fail(NIB_INTERNAL, "the compiler of backend '%s' gave an image of %llu bytes",
                           r->backend, (unsigned long long)build->bytes);
+    /* It becomes one line of texts. */
     build->compiler[sizeof(build->compiler) - 1] = '\0';
+    build->compiler[strcspn(build->compiler, "\r\n\t")] = '\0';
     return status;
 }
 
@@ -169,15 +176,20 @@ static nib_status blob_from_build(const nib_image_build *build, const char *path
 {
     size_t bytes = (size_t)build->bytes;
     char *copy = aligned_alloc(16, bytes / 16 * 16 + 16);
-    if (copy) {
-        memcpy(copy, build->image, bytes);
-        copy[bytes] = '\0';
-    }
-    nib_blob *blob = copy ? nib_blob_create(NIB_IMAGE_COMPILED, copy, bytes, path) : NULL;
-    if (!blob)
+    if (!copy)
         return nib_fail(NIB_NO_MEMORY, "no memory for an image of %zu bytes", bytes);
-    *out = blob;
-    return NIB_OK;
+    memcpy(copy, build->image, bytes);
+    copy[bytes] = '\0';
+    nib_blob_parts parts = {
+        .origin = NIB_IMAGE_COMPILED,
+        .data = copy,
+        .bytes = bytes,
+        .date = (int64_t)time(NULL),
+        .path = path,
+        .compiler = build->compiler,
+        .log = build->log,
+    };
+    return nib_blob_create(&parts, out);
 }
 
 /* Makes room for an entry. The holder of the lock calls it. */

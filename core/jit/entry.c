@@ -228,15 +228,12 @@ nib_status nib_entry_write(const char *folder, const nib_image_request *r, const
                            const nib_image_build *build)
 {
     const char *log = build->log ? build->log : "";
-    char name[64], compiler[sizeof(build->compiler)];
+    char name[64];
     nib_manifest_file *files = calloc(r->file_count, sizeof(*files));
     char *text = NULL;
     nib_status status = NIB_OK;
     if (!files)
         return nib_fail(NIB_NO_MEMORY, "no memory for a manifest");
-    /* It is one line of the manifest. */
-    snprintf(compiler, sizeof(compiler), "%.*s", (int)strcspn(build->compiler, "\n"),
-             build->compiler);
     nib_manifest m = {
         .key = *key,
         .backend = r->backend,
@@ -244,7 +241,7 @@ nib_status nib_entry_write(const char *folder, const nib_image_request *r, const
         .format = r->format,
         .label = r->label,
         .flags = r->flags,
-        .compiler = compiler,
+        .compiler = build->compiler,
         .compiler_path = r->compiler_path ? r->compiler_path : "",
         .date = (int64_t)time(NULL),
         .log = {strlen(log), nib_hash_text(log)},

@@ -136,7 +136,7 @@ nib_status nib_image_get(const nib_image_request *request, nib_image *out)
         .data = blob->data,
         .bytes = blob->bytes,
         .us = now_us() - begun,
-        .path = blob->path ? blob->path : "",
+        .path = blob->path,
         .owner = blob,
     };
     return NIB_OK;

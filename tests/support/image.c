@@ -5,6 +5,7 @@
 #include "support/image.h"
 
 #include "jit/image.h"
+#include "jit/pack_write.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -118,4 +119,35 @@ int test_image_origin(test_cache *cache, const char *spec)
     int origin = test_image_is(&image, spec) ? (int)image.origin : 0;
     nib_image_put(&image);
     return origin;
+}
+
+void test_pack_write(test_cache *cache, const char *name, const char *const *specs, int count,
+                     char path[TEST_PATH_BYTES])
+{
+    char place[TEST_PATH_BYTES];
+    nib_pack_writer *writer;
+    snprintf(place, sizeof(place), "%s/packs/%s", cache->folder, name);
+    nib_status status = nib_pack_writer_create(place, "fake", &writer);
+    for (int i = 0; i < count && !status; i++) {
+        nib_image_request request = test_image_request(cache, specs[i]);
+        nib_key key;
+        char *text = translate(specs[i]);
+        size_t bytes = strlen(text);
+        nib_blob_parts parts = {.data = aligned_alloc(16, bytes / 16 * 16 + 16),
+                                .bytes = bytes,
+                                .date = 1700000000,
+                                .compiler = "fake 0.9",
+                                .log = "packed\n"};
+        nib_blob *blob;
+        memcpy(parts.data, text, bytes + 1);
+        free(text);
+        if (nib_key_of(&request, &key) || nib_blob_create(&parts, &blob))
+            abort();
+        status = nib_pack_writer_add(writer, &request, &key, blob);
+        nib_blob_drop(blob);
+    }
+    if (status || nib_pack_writer_finish(writer, NULL))
+        abort();
+    if (path)
+        strcpy(path, place);
 }

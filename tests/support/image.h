@@ -37,4 +37,10 @@ bool test_image_is(const nib_image *image, const char *spec);
 /* Gets the image and checks it: its origin, or 0 when something is wrong. */
 int test_image_origin(test_cache *cache, const char *spec);
 
+/* Writes a pack of backend "fake" with the images of these specs as <folder>/packs/<name>, where
+ * NIB_PACK_PATH points: for packs to be found, before the first image is asked for. `path` (may be
+ * NULL) receives its path. */
+void test_pack_write(test_cache *cache, const char *name, const char *const *specs, int count,
+                     char path[TEST_PATH_BYTES]);
+
 #endif

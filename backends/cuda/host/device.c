@@ -138,6 +138,8 @@ nib_status nib_cuda_device_open(uint32_t index, void **dev)
 void nib_cuda_device_close(void *dev)
 {
     nib_cuda_device *device = dev;
+    if (device->converter)
+        nib_cuda_module_put(device, device->converter);
     if (nib_cuda_driver_here())
         device->driver->primary_release(device->handle);
     pthread_mutex_destroy(&device->lock);

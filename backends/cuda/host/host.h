@@ -53,8 +53,9 @@ typedef struct nib_cuda_device {
     int32_t threads_unit;
     uint64_t memory_bytes;
     char name[96], driver_name[64];
-    pthread_mutex_t lock; /* of `modules` */
+    pthread_mutex_t lock; /* of the modules */
     nib_cuda_module *modules;
+    nib_cuda_module *converter; /* NULL until the first conversion */
 } nib_cuda_device;
 
 /* Set once by the entry function, before anything else here runs. */

@@ -31,13 +31,11 @@ static constexpr int FLUSH_STEPS = HALVES == 2 ? 1 : FLUSH_K / STEP_K;
 /* Steps whose codes one load brings: 16 bytes a lane of 4 and 8 bits. */
 static constexpr int CODE_STEPS = NIB_CODE.bits == 8 ? 2 : SLICE_K < 64 ? 2 : 4;
 
-/* f16 operands of integers without offset, or beside a float zero, come raw; see dequant.cuh. */
+/* Operands of integers come folded. Raw ones are subnormal, and the tensor core aligns a subnormal's
+ * products by its exponent, not by its first bit: with sums of many steps too much falls off. */
 static constexpr bool FLOAT_ZERO =
     NIB_SPEC_ZERO == NIB_ZERO_FLOAT || NIB_SPEC_ZERO == NIB_ZERO_RESCALE;
-static constexpr bool FOLD =
-    NIB_CODE.kind == NIB_KIND_INTEGER && !INTEGERS &&
-    !(NIB_COMPUTE == NIB_COMPUTE_F16 &&
-      (FLOAT_ZERO || (NIB_SPEC_ZERO == NIB_ZERO_NONE && NIB_CODE.offset == 0)));
+static constexpr bool FOLD = NIB_CODE.kind == NIB_KIND_INTEGER && !INTEGERS;
 static constexpr bool FOLD_ZERO = FOLD && NIB_SPEC_ZERO == NIB_ZERO_CODE && NIB_FOLDS_ZERO;
 static constexpr int OFFSET = INTEGERS ? nib_offset<false>() : nib_offset<FOLD>();
 static constexpr bool CODE_ZERO = NIB_SPEC_ZERO == NIB_ZERO_CODE && !FOLD_ZERO;
@@ -245,16 +243,6 @@ NIB_DEVICE void fetch(uint32_t stage, const warp_place &place, state &s, operand
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-NIB_DEVICE void multiply_one(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
-{
-    nib_mma_bytes(d, a, b);
-}
-
-NIB_DEVICE void multiply_one(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
-{
-    nib_mma_halves(d, a, b);
-}
-
 /* HALF: 0 and 1 only the lower or upper 16 of 32 columns, -1 all of them. */
 template <int HALF> NIB_DEVICE void multiply(const operands &o, state &s)
 {
@@ -267,14 +255,14 @@ template <int HALF> NIB_DEVICE void multiply(const operands &o, state &s)
                                    o.a[u][l][3] & high};
 #pragma unroll
             for (int t = 0; t < TOKENS; t++)
-                multiply_one(s.acc[u][t], a, o.b[t]);
+                nib_mma_codes(s.acc[u][t], a, o.b[t]);
         }
     if constexpr (ACT_SUMS) {
         const uint32_t ones[4] = {NIB_ONES & low, NIB_ONES & low, NIB_ONES & high,
                                   NIB_ONES & high};
 #pragma unroll
         for (int t = 0; t < TOKENS; t++)
-            multiply_one(s.act_sum[t], ones, o.b[t]);
+            nib_mma_codes(s.act_sum[t], ones, o.b[t]);
     }
 }
 

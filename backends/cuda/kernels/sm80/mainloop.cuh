@@ -125,10 +125,10 @@ NIB_DEVICE void begin(const nib_cuda_params &p, const warp_place &place, uint32_
     if constexpr (NIB_PLANES > 2)
         begin_plane<2>(place, lane, s);
     /* A pair, rows g and g + 8, of each unit; [block][chunk][64]. */
-    const int block = place.unit / 4 * CHUNKS, chunk = place.slice * SLICE_K / CHUNK_K;
-    const int pair = p.one_scale ? 0 : place.unit % 4 * 16 + lane / 4 * 2;
-    s.scales = SCALES_AT + ((block + chunk) * 64 + pair) * SCALE_BYTES;
-    s.zeros = ZEROS_AT + ((block + chunk) * 64 + pair) * ZERO_BYTES;
+    const int chunk = place.unit / 4 * CHUNKS + place.slice * SLICE_K / CHUNK_K;
+    const int pair = p.one_scale ? 0 : chunk * 64 + place.unit % 4 * 16 + lane / 4 * 2;
+    s.scales = SCALES_AT + pair * SCALE_BYTES;
+    s.zeros = ZEROS_AT + pair * ZERO_BYTES;
     s.one_scale = p.one_scale;
     s.table = table + lane * NIB_TABLE_ENTRY;
     s.unlift = 1.0f;
@@ -189,10 +189,18 @@ template <int STEP> NIB_DEVICE void fetch_codes(uint32_t stage, int slice, state
         fetch_plane<2, STEP>(stage, slice, s);
 }
 
-/* The bits of a pair of BYTES-byte elements, both the first when there is only one. */
-template <int BYTES>
-NIB_DEVICE void fetch_pair(uint32_t at, int one_scale, uint32_t (&pair)[2])
+static constexpr int group_place(int unit, int chunk, int bytes)
 {
+    return (unit / 4 * CHUNKS * 64 + chunk * 64 + unit % 4 * 16) * bytes;
+}
+
+/* Bits of the scales or zeros of rows g and g + 8 of a unit, BYTES each; `base` is the lane's pair of
+ * the first unit. A matrix with one scale has it in the first place of all. */
+template <int BYTES, int CHUNK>
+NIB_DEVICE void fetch_pair(uint32_t base, int unit, int one_scale, uint32_t (&pair)[2])
+{
+    const bool one = NIB_SPEC_GROUP == 0 && one_scale;
+    const uint32_t at = base + (one ? 0 : group_place(unit, CHUNK, BYTES));
     if constexpr (BYTES == 4) {
         nib_shared_load2(pair, at);
     } else {
@@ -200,13 +208,8 @@ NIB_DEVICE void fetch_pair(uint32_t at, int one_scale, uint32_t (&pair)[2])
         pair[0] = both & (BYTES == 2 ? 0xffffu : 0xffu);
         pair[1] = both >> (8 * BYTES);
     }
-    if (one_scale)
+    if (one)
         pair[1] = pair[0];
-}
-
-static constexpr int group_place(int unit, int chunk, int bytes)
-{
-    return (unit / 4 * CHUNKS * 64 + chunk * 64 + unit % 4 * 16) * bytes;
 }
 
 /* Zeros that operands of a chunk already hold. */
@@ -215,7 +218,7 @@ template <int CHUNK> NIB_DEVICE void fetch_folded_zeros(uint32_t stage, state &s
 #pragma unroll
     for (int u = 0; u < UNITS; u++) {
         uint32_t zero[2];
-        fetch_pair<1>(stage + s.zeros + group_place(u, CHUNK, 1), s.one_scale, zero);
+        fetch_pair<1, CHUNK>(stage + s.zeros, u, s.one_scale, zero);
         s.addend[u][0] = nib_fold_addend_zero<0>(zero[0]);
         s.addend[u][1] = nib_fold_addend_zero<1>(zero[1]);
     }
@@ -301,19 +304,17 @@ template <int CHUNK> NIB_DEVICE void flush(uint32_t stage, state &s)
         float scale[2] = {1.0f, 1.0f}, zero[2] = {0.0f, 0.0f};
         uint32_t pair[2], code_zero[2] = {0, 0};
         if constexpr (SCALED) {
-            fetch_pair<SCALE_BYTES>(stage + s.scales + group_place(u, CHUNK, SCALE_BYTES),
-                                    s.one_scale, pair);
+            fetch_pair<SCALE_BYTES, CHUNK>(stage + s.scales, u, s.one_scale, pair);
             scale[0] = nib_float_from<NIB_SPEC_SCALE>(pair[0]);
             scale[1] = nib_float_from<NIB_SPEC_SCALE>(pair[1]);
         }
         if constexpr (FLOAT_ZERO) {
-            fetch_pair<ZERO_BYTES>(stage + s.zeros + group_place(u, CHUNK, ZERO_BYTES),
-                                   s.one_scale, pair);
+            fetch_pair<ZERO_BYTES, CHUNK>(stage + s.zeros, u, s.one_scale, pair);
             zero[0] = nib_float_from<NIB_SPEC_ZERO_TYPE>(pair[0]) * (-1.0f / FACTOR[0]);
             zero[1] = nib_float_from<NIB_SPEC_ZERO_TYPE>(pair[1]) * (-1.0f / FACTOR[1]);
         }
         if constexpr (CODE_ZERO)
-            fetch_pair<1>(stage + s.zeros + group_place(u, CHUNK, 1), s.one_scale, code_zero);
+            fetch_pair<1, CHUNK>(stage + s.zeros, u, s.one_scale, code_zero);
 #pragma unroll
         for (int t = 0; t < TOKENS; t++)
 #pragma unroll

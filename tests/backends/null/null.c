@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The null backend: one device that accepts every description, packs plainly and computes nothing.
- * Its device memory is declared foreign, so that core's staging copies are exercised.
+ * Its device memory is declared foreign, so that core's staging copies are exercised. It compiles
+ * ahead of time by copying text, for tests of packs: two images a weight type, which run nothing.
  */
 #include <nibblas/backend.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -133,6 +135,58 @@ static nib_status synchronize(void *dev, void *stream)
     return NIB_OK;
 }
 
+static nib_status isa(uint32_t index, const char **name)
+{
+    static const char *const names[] = {"null_1", "null_2"};
+    *name = index < 2 ? names[index] : NULL;
+    return NIB_OK;
+}
+
+static nib_status compile(void *user, const nib_image_request *request, nib_image_build *out)
+{
+    (void)user;
+    size_t bytes = strlen(request->spec) + strlen(request->files[0].text) + 64;
+    char *text = malloc(bytes);
+    if (!text)
+        return host->fail(NIB_NO_MEMORY, "no memory for %zu bytes", bytes);
+    snprintf(text, bytes, "// for %s\n%s%s", request->isa, request->spec, request->files[0].text);
+    out->image = text;
+    out->bytes = strlen(text);
+    out->log = strdup("copied\n");
+    strcpy(out->compiler, "copy 1.0");
+    return NIB_OK;
+}
+
+static nib_status images(const char *chip, const nib_gemm_desc *desc,
+                         nib_status (*each)(void *user, const nib_image_request *request),
+                         void *user)
+{
+    static const nib_image_file files[] = {{"null.cu", "#include \"common/nothing.cuh\"\n"},
+                                           {"common/nothing.cuh", "/* nothing */\n"}};
+    const char *type = host->type_name(desc->weight.type);
+    if (desc->weight.type == NIB_LUT4)
+        return host->fail(NIB_UNSUPPORTED, "the null backend has no kernel for lut4");
+    nib_status status = NIB_OK;
+    for (int tile = 1; tile <= 2 && !status; tile++) {
+        char label[64], spec[128];
+        snprintf(label, sizeof(label), "null-%s-m%d", type, tile);
+        snprintf(spec, sizeof(spec), "#define NIB_WEIGHT_%s 1\n#define NIB_TILE_M %d\n", type,
+                 tile);
+        const nib_image_request request = {.size = sizeof(request),
+                                           .file_count = 2,
+                                           .backend = "null",
+                                           .isa = chip,
+                                           .format = "txt",
+                                           .label = label,
+                                           .spec = spec,
+                                           .files = files,
+                                           .flags = "-O2",
+                                           .compile = compile};
+        status = each(user, &request);
+    }
+    return status;
+}
+
 /* Events keep the host's time: every run is over before it returns. */
 static nib_status event_create(void *dev, void **event)
 {
@@ -195,6 +249,8 @@ static const nib_backend_api api = {
     .memory_free = memory_free,
     .memory_copy = memory_copy,
     .synchronize = synchronize,
+    .isa = isa,
+    .images = images,
     .event_create = event_create,
     .event_destroy = event_destroy,
     .event_record = event_record,

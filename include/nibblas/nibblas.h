@@ -299,6 +299,16 @@ NIB_API nib_status nib_memory_copy(nib_device *dev, void *to, const void *from, 
                                    nib_copy_kind kind, void *stream);
 NIB_API nib_status nib_stream_synchronize(nib_device *dev, void *stream);
 
+/* Points in a stream, and the time between two of them by the device's own clock. Both of a pair
+ * are of one device. An event may be recorded again. NIB_UNSUPPORTED from nib_event_create: the
+ * device has no such clock (the CPU: time its runs with the host's). */
+typedef struct nib_event nib_event;
+NIB_API nib_status nib_event_create(nib_device *dev, nib_event **out);
+NIB_API void nib_event_destroy(nib_event *event);
+NIB_API nib_status nib_event_record(nib_event *event, void *stream);
+/* Waits for `to`. NIB_INVALID: the events are of two devices. */
+NIB_API nib_status nib_event_elapsed(nib_event *from, nib_event *to, double *us);
+
 /* ---- products ----------------------------------------------------------------------------- */
 
 typedef struct nib_gemm nib_gemm;

@@ -370,6 +370,21 @@ static int32_t host_memory(void *dev)
     return d && inner->host_memory ? inner->host_memory(d->inner) : 0;
 }
 
+static nib_status predict(void *dev, const nib_variant *v, const nib_gemm_desc *desc, int64_t m,
+                          double *us, const char **bound)
+{
+    device *d = live(dev);
+    EXPECT(d && v && m >= 1 && us && bound);
+    nib_status bad = check_gemm_desc(desc);
+    if (bad)
+        return bad;
+    if (!inner->predict)
+        return host->fail(NIB_UNSUPPORTED, "the wrapped backend has no model");
+    nib_status status = inner->predict(d->inner, v, desc, m, us, bound);
+    EXPECT(status || (*us > 0 && *bound && (*bound)[0]));
+    return status;
+}
+
 static const nib_backend_api api = {
     .size = sizeof(api),
     .abi_major = NIB_BACKEND_ABI_MAJOR,
@@ -397,6 +412,7 @@ static const nib_backend_api api = {
     .event_elapsed = event_elapsed,
     .explain = explain,
     .host_memory = host_memory,
+    .predict = predict,
 };
 
 nib_status nib_backend_entry(const nib_host_api *given, const nib_backend_api **out)

@@ -6,6 +6,7 @@
 #include <nibblas/backend.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const nib_host_api *host;
 
@@ -132,6 +133,47 @@ static nib_status synchronize(void *dev, void *stream)
     return NIB_OK;
 }
 
+/* Events keep the host's time: every run is over before it returns. */
+static nib_status event_create(void *dev, void **event)
+{
+    (void)dev;
+    struct timespec *time = calloc(1, sizeof(*time));
+    if (!time)
+        return host->fail(NIB_NO_MEMORY, "no memory for an event");
+    *event = time;
+    return NIB_OK;
+}
+
+static void event_destroy(void *dev, void *event)
+{
+    (void)dev;
+    free(event);
+}
+
+static nib_status event_record(void *dev, void *event, void *stream)
+{
+    (void)dev, (void)stream;
+    clock_gettime(CLOCK_MONOTONIC, event);
+    return NIB_OK;
+}
+
+static nib_status event_elapsed(void *dev, void *from, void *to, double *us)
+{
+    const struct timespec *a = from, *b = to;
+    (void)dev;
+    *us = (double)(b->tv_sec - a->tv_sec) * 1e6 + (double)(b->tv_nsec - a->tv_nsec) * 1e-3;
+    return NIB_OK;
+}
+
+static nib_status predict(void *dev, const nib_variant *v, const nib_gemm_desc *desc, int64_t m,
+                          double *us, const char **bound)
+{
+    (void)dev, (void)v, (void)desc, (void)m;
+    *us = 1;
+    *bound = "nothing";
+    return NIB_OK;
+}
+
 static const nib_backend_api api = {
     .size = sizeof(api),
     .abi_major = NIB_BACKEND_ABI_MAJOR,
@@ -153,6 +195,11 @@ static const nib_backend_api api = {
     .memory_free = memory_free,
     .memory_copy = memory_copy,
     .synchronize = synchronize,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_elapsed = event_elapsed,
+    .predict = predict,
 };
 
 nib_status nib_backend_entry(const nib_host_api *given, const nib_backend_api **out)

@@ -24,7 +24,7 @@ static constexpr int ACT_PITCH = STAGE_K * ACT_BYTES; /* of a row in shared memo
 static constexpr int ACT_PIECES = ACT_PITCH / 16;     /* of a row */
 static constexpr int ACT_PIECE_K = 16 / ACT_BYTES;    /* k of a piece */
 static constexpr int ACT_ROWS = THREADS / ACT_PIECES; /* rows that all threads fetch at a time */
-static constexpr bool ACT_SPARE = ACT_ROWS > TILE_M; /* threads without a row */
+static constexpr bool ACT_SPARE = ACT_ROWS > TILE_M;  /* threads without a row */
 static constexpr int ACT_PASSES = ACT_SPARE ? 1 : TILE_M / ACT_ROWS;
 static_assert(ACT_SPARE || TILE_M % ACT_ROWS == 0, "threads with a row fetch as many pieces");
 
@@ -36,17 +36,16 @@ static constexpr int CHUNKS = STAGE_K / CHUNK_K;
 static constexpr bool SCALED = NIB_SPEC_SCALE != NIB_TYPE_NONE;
 static constexpr bool ZEROED = NIB_SPEC_ZERO != NIB_ZERO_NONE;
 static constexpr int SCALE_BYTES = SCALED ? nib_element_bytes(NIB_SPEC_SCALE) : 0;
-static constexpr int ZERO_BYTES = !ZEROED                            ? 0
-                                  : NIB_SPEC_ZERO == NIB_ZERO_CODE ? 1
-                                                                   : nib_element_bytes(
-                                                                         NIB_SPEC_ZERO_TYPE);
+static constexpr int ZERO_BYTES = !ZEROED ? 0
+                                  : NIB_SPEC_ZERO == NIB_ZERO_CODE
+                                      ? 1
+                                      : nib_element_bytes(NIB_SPEC_ZERO_TYPE);
 
 /* Places in a stage, in bytes; act_place needs stages at multiples of 256. */
 static constexpr int CODES_AT = TILE_M * ACT_PITCH;
 static constexpr int SCALES_AT = CODES_AT + BLOCKS * PLANE_BLOCK * NIB_CODE.bits;
 static constexpr int ZEROS_AT = SCALES_AT + BLOCKS * CHUNKS * 64 * SCALE_BYTES;
-static constexpr int STAGE_BYTES =
-    (ZEROS_AT + BLOCKS * CHUNKS * 64 * ZERO_BYTES + 255) / 256 * 256;
+static constexpr int STAGE_BYTES = (ZEROS_AT + BLOCKS * CHUNKS * 64 * ZERO_BYTES + 255) / 256 * 256;
 
 /* Where a row's 16-byte piece lies: XOR with the row spreads the eight rows of an 8 x 8 matrix over
  * all banks, so ldmatrix and the copies have no conflicts. */
@@ -125,8 +124,8 @@ NIB_DEVICE void act_fetch(const nib_cuda_params &p, const act_source &a, int pas
             words[i / in_word] |= nib_load_element<bytes>(from, i) << (8 * bytes * (i % in_word));
 }
 
-/* Bytes of 16 k as nib_dequant_bytes orders the codes of a lane: lane t's word holds k = 2t, 2t + 8,
- * 2t + 1, 2t + 9. */
+/* Bytes of 16 k as nib_dequant_bytes orders the codes of a lane: lane t's word holds k = 2t, 2t +
+ * 8, 2t + 1, 2t + 9. */
 NIB_DEVICE void act_order_bytes(uint32_t (&words)[4])
 {
     const uint32_t w0 = nib_permute(words[0], words[2], 0x5140);
@@ -140,8 +139,8 @@ NIB_DEVICE void act_order_bytes(uint32_t (&words)[4])
 NIB_DEVICE uint32_t act_pair(uint32_t bytes)
 {
     if constexpr (NIB_SPEC_ACT == NIB_I8)
-        /* The byte with its sign bit flipped is the value + 128; behind 0x64 that is 1024 + 128 + the
-         * value. */
+        /* The byte with its sign bit flipped is the value + 128; behind 0x64 that is 1024 + 128 +
+         * the value. */
         return nib_fma_f16x2((bytes ^ 0x00800080u) | 0x64006400u, 0x3c003c00u, 0xe480e480u);
     else if constexpr (NIB_SPEC_ACT == NIB_E4M3)
         return nib_f16_pair_from_e4m3(bytes);
@@ -171,7 +170,8 @@ NIB_DEVICE void act_store(const act_source &a, int pass, uint32_t (&words)[4], u
 /* ---- weights ------------------------------------------------------------------------------ */
 
 /* `count` 16-byte pieces, PER_BLOCK of them side by side in each of the tile's blocks, whose
- * beginnings lie `pitch` bytes apart. Blocks behind the last repeat it: their rows are not stored. */
+ * beginnings lie `pitch` bytes apart. Blocks behind the last repeat it: their rows are not stored.
+ */
 template <int PER_BLOCK, int COUNT>
 NIB_DEVICE void copy_blocks(uint32_t to, const uint8_t *from, int64_t pitch, int last)
 {
@@ -186,7 +186,7 @@ NIB_DEVICE void copy_blocks(uint32_t to, const uint8_t *from, int64_t pitch, int
 }
 
 /* Planes follow each other in a stage. */
-template <int PLANE> static constexpr int codes_place(void)
+template <int PLANE> NIB_CONSTEXPR int codes_place(void)
 {
     return CODES_AT + BLOCKS * PLANE_BLOCK * nib_plane_shift(PLANE);
 }
@@ -195,8 +195,8 @@ template <int PLANE>
 NIB_DEVICE void codes_copy(const nib_cuda_params &p, int n_block, int k_block, uint32_t to)
 {
     constexpr int bits = nib_plane_bits(PLANE), bytes = PLANE_BLOCK * bits;
-    const uint8_t *from = (const uint8_t *)p.codes[PLANE] +
-                          ((int64_t)n_block * p.k_blocks + k_block) * bytes;
+    const uint8_t *from =
+        (const uint8_t *)p.codes[PLANE] + ((int64_t)n_block * p.k_blocks + k_block) * bytes;
     copy_blocks<bytes / 16, BLOCKS * bytes / 16>(to, from, (int64_t)p.k_blocks * bytes,
                                                  p.n_blocks - 1 - n_block);
 }

@@ -31,8 +31,9 @@ static constexpr int FLUSH_STEPS = HALVES == 2 ? 1 : FLUSH_K / STEP_K;
 /* Steps whose codes one load brings: 16 bytes a lane of 4 and 8 bits. */
 static constexpr int CODE_STEPS = NIB_CODE.bits == 8 ? 2 : SLICE_K < 64 ? 2 : 4;
 
-/* Operands of integers come folded. Raw ones are subnormal, and the tensor core aligns a subnormal's
- * products by its exponent, not by its first bit: with sums of many steps too much falls off. */
+/* Operands of integers come folded. Raw ones are subnormal, and the tensor core aligns a
+ * subnormal's products by its exponent, not by its first bit: with sums of many steps too much
+ * falls off. */
 static constexpr bool FLOAT_ZERO =
     NIB_SPEC_ZERO == NIB_ZERO_FLOAT || NIB_SPEC_ZERO == NIB_ZERO_RESCALE;
 static constexpr bool FOLD = NIB_CODE.kind == NIB_KIND_INTEGER && !INTEGERS;
@@ -41,7 +42,8 @@ static constexpr int OFFSET = INTEGERS ? nib_offset<false>() : nib_offset<FOLD>(
 static constexpr bool CODE_ZERO = NIB_SPEC_ZERO == NIB_ZERO_CODE && !FOLD_ZERO;
 static constexpr bool ACT_SUMS = OFFSET != 0 || FLOAT_ZERO || CODE_ZERO;
 
-/* Sums in i32 run over whole groups; with NIB_LATE_SCALE over all of k, and out of here as they are.
+/* Sums in i32 run over whole groups; with NIB_LATE_SCALE over all of k, and out of here as they
+ * are.
  */
 static constexpr bool WHOLE_GROUPS = NIB_SPEC_ACC == NIB_I32 || NIB_LATE_SCALE;
 static_assert(!WHOLE_GROUPS || NIB_LATE_SCALE || NIB_SPEC_WARPS_K == 1,
@@ -75,7 +77,7 @@ struct state {
     float tot[UNITS][TOKENS][4];
     sum_number acc[UNITS][TOKENS][4], act_sum[ACT_SUMS ? TOKENS : 1][4];
     uint32_t q[UNITS][NIB_WORDS];
-    uint32_t addend[UNITS][2]; /* of folded operands */
+    uint32_t addend[UNITS][2];                      /* of folded operands */
     uint32_t act, codes[NIB_PLANES], scales, zeros; /* addresses of the lane within a stage */
     uint32_t table;
     float unlift; /* undoes the tables' lift */
@@ -89,7 +91,7 @@ struct operands {
 
 /* Of a step's codes in a unit, for lane 0: [step / 4][unit][lane][step % 4] and so on, the layout
  * mma64x128. Additive in steps that share no bits. */
-static constexpr int code_place(int bits, int step)
+NIB_CONSTEXPR int code_place(int bits, int step)
 {
     return bits == 8   ? step / 2 * 2048 + step % 2 * 8
            : bits == 4 ? step / 4 * 2048 + step % 4 * 4
@@ -97,12 +99,12 @@ static constexpr int code_place(int bits, int step)
                        : step / 4 * 4;
 }
 
-static constexpr int code_unit_bytes(int bits)
+NIB_CONSTEXPR int code_unit_bytes(int bits)
 {
     return bits == 1 ? 256 : 512;
 }
 
-static constexpr int code_lane_bytes(int bits)
+NIB_CONSTEXPR int code_lane_bytes(int bits)
 {
     return bits == 1 ? 8 : 16;
 }
@@ -189,13 +191,13 @@ template <int STEP> NIB_DEVICE void fetch_codes(uint32_t stage, int slice, state
         fetch_plane<2, STEP>(stage, slice, s);
 }
 
-static constexpr int group_place(int unit, int chunk, int bytes)
+NIB_CONSTEXPR int group_place(int unit, int chunk, int bytes)
 {
     return (unit / 4 * CHUNKS * 64 + chunk * 64 + unit % 4 * 16) * bytes;
 }
 
-/* Bits of the scales or zeros of rows g and g + 8 of a unit, BYTES each; `base` is the lane's pair of
- * the first unit. A matrix with one scale has it in the first place of all. */
+/* Bits of the scales or zeros of rows g and g + 8 of a unit, BYTES each; `base` is the lane's pair
+ * of the first unit. A matrix with one scale has it in the first place of all. */
 template <int BYTES, int CHUNK>
 NIB_DEVICE void fetch_pair(uint32_t base, int unit, int one_scale, uint32_t (&pair)[2])
 {
@@ -261,8 +263,7 @@ template <int HALF> NIB_DEVICE void multiply(const operands &o, state &s)
                 nib_mma_codes(s.acc[u][t], a, o.b[t]);
         }
     if constexpr (ACT_SUMS) {
-        const uint32_t ones[4] = {NIB_ONES & low, NIB_ONES & low, NIB_ONES & high,
-                                  NIB_ONES & high};
+        const uint32_t ones[4] = {NIB_ONES & low, NIB_ONES & low, NIB_ONES & high, NIB_ONES & high};
 #pragma unroll
         for (int t = 0; t < TOKENS; t++)
             nib_mma_codes(s.act_sum[t], ones, o.b[t]);
@@ -457,8 +458,8 @@ NIB_DEVICE void mainloop_run(const nib_cuda_params &p, const warp_place &place, 
                 act_store_all(a, write, held);
         act_advance(a);
         write = read;
-        read = read + STAGE_BYTES == ring + NIB_SPEC_STAGES * STAGE_BYTES ? ring
-                                                                         : read + STAGE_BYTES;
+        read =
+            read + STAGE_BYTES == ring + NIB_SPEC_STAGES * STAGE_BYTES ? ring : read + STAGE_BYTES;
     }
 }
 

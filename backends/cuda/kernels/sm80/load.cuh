@@ -5,7 +5,8 @@
  * follows from nib_spec.h, and variants/sm80_gemm.c computes the same numbers.
  *
  * Constants of the family: NIB_SPEC_TILE_N (64 times a power of two) and NIB_SPEC_TILE_M rows of W
- * and act of a block, NIB_SPEC_WARPS_N, _M, _K, NIB_SPEC_STAGES.
+ * and act of a block, NIB_SPEC_WARPS_N, _M, _K, NIB_SPEC_STAGES, NIB_SPEC_RESIDENT (blocks that
+ * share a multiprocessor), NIB_SPEC_GATED (tiles hold both halves of gated pairs).
  */
 #ifndef NIB_CUDA_SM80_LOAD_CUH
 #define NIB_CUDA_SM80_LOAD_CUH
@@ -169,20 +170,18 @@ NIB_DEVICE void act_store(const act_source &a, int pass, uint32_t (&words)[4], u
 
 /* ---- weights ------------------------------------------------------------------------------ */
 
-/* `count` 16-byte pieces, PER_BLOCK of them side by side in each of the tile's blocks, whose
- * beginnings lie `pitch` bytes apart. Blocks behind the last repeat it: their rows are not stored.
- */
-template <int PER_BLOCK, int COUNT>
-NIB_DEVICE void copy_blocks(uint32_t to, const uint8_t *from, int64_t pitch, int last)
+/* The layout's block that is block `index` of a tile which begins at n_block. A tile of gated pairs
+ * has as many blocks of the lower half of W's rows as of the upper. Past the last block it is
+ * repeated: what comes of it is not stored. */
+static constexpr bool GATED = NIB_SPEC_GATED;
+
+NIB_DEVICE int block_of(const nib_cuda_params &p, int n_block, int index)
 {
-#pragma unroll
-    for (int i = 0; i < COUNT; i += THREADS) {
-        const int piece = i + nib_thread();
-        if (COUNT % THREADS == 0 || i + THREADS <= COUNT || piece < COUNT) {
-            const int block = nib_minimum(piece / PER_BLOCK, last);
-            nib_copy16(to + piece * 16, from + block * pitch + piece % PER_BLOCK * 16);
-        }
+    if constexpr (GATED) {
+        const int half = p.n_blocks / 2, upper = index / (BLOCKS / 2);
+        return nib_minimum(n_block + index % (BLOCKS / 2), half - 1) + upper * half;
     }
+    return nib_minimum(n_block + index, p.n_blocks - 1);
 }
 
 /* Planes follow each other in a stage. */
@@ -194,11 +193,18 @@ template <int PLANE> NIB_CONSTEXPR int codes_place(void)
 template <int PLANE>
 NIB_DEVICE void codes_copy(const nib_cuda_params &p, int n_block, int k_block, uint32_t to)
 {
-    constexpr int bits = nib_plane_bits(PLANE), bytes = PLANE_BLOCK * bits;
-    const uint8_t *from =
-        (const uint8_t *)p.codes[PLANE] + ((int64_t)n_block * p.k_blocks + k_block) * bytes;
-    copy_blocks<bytes / 16, BLOCKS * bytes / 16>(to, from, (int64_t)p.k_blocks * bytes,
-                                                 p.n_blocks - 1 - n_block);
+    constexpr int bytes = PLANE_BLOCK * nib_plane_bits(PLANE); /* of a block */
+    constexpr int per_block = bytes / 16, count = BLOCKS * per_block;
+    const uint8_t *from = (const uint8_t *)p.codes[PLANE];
+#pragma unroll
+    for (int i = 0; i < count; i += THREADS) {
+        const int piece = i + nib_thread();
+        if (count % THREADS == 0 || piece < count) {
+            const int64_t block =
+                (int64_t)block_of(p, n_block, piece / per_block) * p.k_blocks + k_block;
+            nib_copy16(to + piece * 16, from + block * bytes + piece % per_block * 16);
+        }
+    }
 }
 
 NIB_DEVICE void codes_copy(const nib_cuda_params &p, int n_block, int k_block, uint32_t stage)
@@ -220,7 +226,7 @@ NIB_DEVICE void groups_copy(const nib_cuda_params &p, const void *array, int n_b
     for (int i = 0; i < count; i += THREADS) {
         const int piece = i + nib_thread();
         if (piece < count) {
-            int block = nib_minimum(n_block + piece / (CHUNKS * per_chunk), p.n_blocks - 1);
+            int block = block_of(p, n_block, piece / (CHUNKS * per_chunk));
             int group = 0;
             if (NIB_SPEC_GROUP != 0) { /* the last stage may reach beyond the last group */
                 const int k = k_block * STAGE_K + piece / per_chunk % CHUNKS * CHUNK_K;

@@ -178,6 +178,19 @@ NIB_DEVICE void nib_global_load2(uint32_t *out, const void *address)
                  : "l"(address));
 }
 
+/* `to` is aligned to all that is stored. */
+NIB_DEVICE void nib_global_store4(void *to, const uint32_t *in)
+{
+    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(in[0]), "r"(in[1]),
+                 "r"(in[2]), "r"(in[3])
+                 : "memory");
+}
+
+NIB_DEVICE void nib_global_store2(void *to, const uint32_t *in)
+{
+    asm volatile("st.global.v2.u32 [%0], {%1,%2};" ::"l"(to), "r"(in[0]), "r"(in[1]) : "memory");
+}
+
 /* ---- asynchronous copies ------------------------------------------------------------------ */
 
 /* 16 bytes past L1. */

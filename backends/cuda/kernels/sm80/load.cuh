@@ -61,12 +61,13 @@ NIB_DEVICE uint32_t act_place(int row, int piece)
 struct act_source {
     const uint8_t *at; /* of this thread's first piece in the stage to come */
     int64_t pass;      /* bytes from pass to pass */
-    int64_t rows_left; /* of act from this thread's first row on */
-    int64_t k_left;    /* from this thread's piece on */
+    uint32_t inside;   /* bit i: the row of pass i is one of act's */
+    int k_left;        /* columns from this thread's piece on, negative behind the last */
     int row, piece;
 };
+static_assert(ACT_PASSES <= 32, "a bit a pass");
 
-NIB_DEVICE act_source act_begin(const nib_cuda_params &p, int64_t m0, int64_t k0)
+NIB_DEVICE act_source act_begin(const nib_cuda_params &p, int64_t m0, int k0)
 {
     const int bytes = nib_element_bytes(NIB_SPEC_ACT);
     act_source a;
@@ -74,8 +75,11 @@ NIB_DEVICE act_source act_begin(const nib_cuda_params &p, int64_t m0, int64_t k0
     a.piece = nib_thread() % ACT_PIECES;
     a.at = (const uint8_t *)p.act + ((m0 + a.row) * p.lda + k0 + a.piece * ACT_PIECE_K) * bytes;
     a.pass = ACT_ROWS * p.lda * bytes;
-    a.rows_left = p.m - m0 - a.row;
-    a.k_left = p.k - k0 - a.piece * ACT_PIECE_K;
+    a.k_left = (int)p.k - k0 - a.piece * ACT_PIECE_K;
+    a.inside = 0;
+#pragma unroll
+    for (int i = 0; i < ACT_PASSES; i++)
+        a.inside |= (uint32_t)(m0 + a.row + i * ACT_ROWS < p.m) << i;
     return a;
 }
 
@@ -85,16 +89,19 @@ NIB_DEVICE void act_advance(act_source &a)
     a.k_left -= STAGE_K;
 }
 
-/* 16-bit activations at aligned addresses: k is a multiple of a piece, so pieces are whole. */
-NIB_DEVICE void act_copy(const nib_cuda_params &p, const act_source &a, uint32_t stage)
+/* 16-bit activations at aligned addresses: k is a multiple of a piece, so pieces are whole. Nothing
+ * is read where nothing is inside, whatever the address. */
+NIB_DEVICE void act_copy(const act_source &a, uint32_t stage)
 {
     if (ACT_SPARE && a.row >= TILE_M)
         return;
+    const uint32_t inside = a.k_left > 0 ? a.inside : 0;
+    const uint8_t *from = a.at;
 #pragma unroll
     for (int i = 0; i < ACT_PASSES; i++) {
-        const bool inside = a.rows_left > i * ACT_ROWS && a.k_left > 0;
-        const void *from = inside ? a.at + i * a.pass : p.act;
-        nib_copy16_part(stage + act_place(a.row + i * ACT_ROWS, a.piece), from, inside ? 16 : 0);
+        nib_copy16_part(stage + act_place(a.row + i * ACT_ROWS, a.piece), from,
+                        (inside >> i & 1) * 16);
+        from += a.pass;
     }
 }
 
@@ -108,7 +115,7 @@ NIB_DEVICE void act_fetch(const nib_cuda_params &p, const act_source &a, int pas
 #pragma unroll
     for (int i = 0; i < 4; i++)
         words[i] = 0;
-    if (a.rows_left <= pass * ACT_ROWS)
+    if (!(a.inside >> pass & 1))
         return;
     if (p.aligned && bytes == 1) { /* k is a multiple of 16 */
         if (a.k_left > 0) {
@@ -190,30 +197,68 @@ template <int PLANE> NIB_CONSTEXPR int codes_place(void)
     return CODES_AT + BLOCKS * PLANE_BLOCK * nib_plane_shift(PLANE);
 }
 
+/* A thread's pieces of a plane: every THREADS-th of the tile's, block after block. Pieces of one
+ * block share a pointer. */
+template <int PLANE> struct plane_source {
+    static constexpr int bytes = PLANE_BLOCK * nib_plane_bits(PLANE); /* of a block */
+    static constexpr int per_block = bytes / 16, count = BLOCKS * per_block;
+    static constexpr int passes = (count + THREADS - 1) / THREADS;
+    static constexpr int shared = per_block > THREADS ? per_block / THREADS : 1;
+    const uint8_t *at[passes / shared > 0 ? passes / shared : 1];
+};
+
 template <int PLANE>
-NIB_DEVICE void codes_copy(const nib_cuda_params &p, int n_block, int k_block, uint32_t to)
+NIB_DEVICE void plane_begin(const nib_cuda_params &p, int n_block, int k_block,
+                            plane_source<PLANE> &x)
 {
-    constexpr int bytes = PLANE_BLOCK * nib_plane_bits(PLANE); /* of a block */
-    constexpr int per_block = bytes / 16, count = BLOCKS * per_block;
-    const uint8_t *from = (const uint8_t *)p.codes[PLANE];
+    typedef plane_source<PLANE> source;
 #pragma unroll
-    for (int i = 0; i < count; i += THREADS) {
-        const int piece = i + nib_thread();
-        if (count % THREADS == 0 || piece < count) {
-            const int64_t block =
-                (int64_t)block_of(p, n_block, piece / per_block) * p.k_blocks + k_block;
-            nib_copy16(to + piece * 16, from + block * bytes + piece % per_block * 16);
-        }
+    for (int i = 0; i < source::passes / source::shared; i++) {
+        const int piece = i * source::shared * THREADS + nib_thread();
+        const int64_t block =
+            (int64_t)block_of(p, n_block, piece / source::per_block) * p.k_blocks + k_block;
+        x.at[i] = (const uint8_t *)p.codes[PLANE] + block * source::bytes +
+                  piece % source::per_block * 16;
     }
 }
 
-NIB_DEVICE void codes_copy(const nib_cuda_params &p, int n_block, int k_block, uint32_t stage)
+/* Copies one stage and goes on to the next. */
+template <int PLANE> NIB_DEVICE void plane_copy(plane_source<PLANE> &x, uint32_t stage)
 {
-    codes_copy<0>(p, n_block, k_block, stage + codes_place<0>());
+    typedef plane_source<PLANE> source;
+    const uint32_t to = stage + codes_place<PLANE>() + nib_thread() * 16;
+#pragma unroll
+    for (int i = 0; i < source::passes; i++)
+        if (source::count % THREADS == 0 || i * THREADS + nib_thread() < source::count)
+            nib_copy16(to + i * THREADS * 16,
+                       x.at[i / source::shared] + i % source::shared * THREADS * 16);
+#pragma unroll
+    for (int i = 0; i < source::passes / source::shared; i++)
+        x.at[i] += source::bytes;
+}
+
+struct codes_source {
+    plane_source<0> first;
+    plane_source<1> second; /* of NIB_PLANES > 1 */
+    plane_source<2> third;  /* of NIB_PLANES > 2 */
+};
+
+NIB_DEVICE void codes_begin(const nib_cuda_params &p, int n_block, int k_block, codes_source &x)
+{
+    plane_begin(p, n_block, k_block, x.first);
     if constexpr (NIB_PLANES > 1)
-        codes_copy<1>(p, n_block, k_block, stage + codes_place<1>());
+        plane_begin(p, n_block, k_block, x.second);
     if constexpr (NIB_PLANES > 2)
-        codes_copy<2>(p, n_block, k_block, stage + codes_place<2>());
+        plane_begin(p, n_block, k_block, x.third);
+}
+
+NIB_DEVICE void codes_copy(codes_source &x, uint32_t stage)
+{
+    plane_copy(x.first, stage);
+    if constexpr (NIB_PLANES > 1)
+        plane_copy(x.second, stage);
+    if constexpr (NIB_PLANES > 2)
+        plane_copy(x.third, stage);
 }
 
 /* Scales or zeros, BYTES each, of the stage's groups: [block][chunk][64]. */
@@ -230,7 +275,8 @@ NIB_DEVICE void groups_copy(const nib_cuda_params &p, const void *array, int n_b
             int group = 0;
             if (NIB_SPEC_GROUP != 0) { /* the last stage may reach beyond the last group */
                 const int k = k_block * STAGE_K + piece / per_chunk % CHUNKS * CHUNK_K;
-                group = nib_minimum(k / (int)p.group, (int)p.groups - 1);
+                group = p.group == CHUNK_K ? k / CHUNK_K : k / (int)p.group;
+                group = nib_minimum(group, (int)p.groups - 1);
             }
             if (p.one_scale)
                 block = group = 0;
@@ -241,9 +287,9 @@ NIB_DEVICE void groups_copy(const nib_cuda_params &p, const void *array, int n_b
     }
 }
 
-NIB_DEVICE void weights_copy(const nib_cuda_params &p, int n_block, int k_block, uint32_t stage)
+/* Scales and zeros of a stage. */
+NIB_DEVICE void groups_copy(const nib_cuda_params &p, int n_block, int k_block, uint32_t stage)
 {
-    codes_copy(p, n_block, k_block, stage);
     if constexpr (SCALED)
         groups_copy<SCALE_BYTES>(p, p.scales, n_block, k_block, stage + SCALES_AT);
     if constexpr (ZEROED)

@@ -129,8 +129,11 @@ nib_status nib_cuda_device_open(uint32_t index, void **dev)
     device->handle = handle;
     read_facts(device);
     nib_cuda_nvrtc_path(driver->version, &reason); /* reads the environment, now and not later */
+    double begin = nib_cuda_now_us();
     status = nib_cuda_result(driver->primary_retain(&device->context, handle),
                              "cuDevicePrimaryCtxRetain");
+    nib_cuda_host->log(NIB_LOG_DEBUG, "timed: driver %.0f us its context",
+                       nib_cuda_now_us() - begin);
     if (status) {
         free(shapes);
         free(device);

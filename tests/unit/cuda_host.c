@@ -4,6 +4,7 @@
  * only pretend (tests/fake): reasons, contexts, fork, launches, and every way to code.
  */
 #include "fake/fake.h"
+#include "host/host.h"
 #include "support/image.h"
 
 #include <criterion/criterion.h>
@@ -536,4 +537,29 @@ Test(cuda_host, a_pack_has_all_that_plans_on_a_known_product_run)
 Test(cuda_host, a_pack_serves_a_product_of_another_chip)
 {
     expect_pack_serves("NVIDIA GeForce RTX 4090", 89, 128, "sm_89");
+}
+
+/* ---- sources ---- */
+
+static bool embedded(const char *name, size_t length)
+{
+    for (const nib_image_file *file = nib_cuda_sources; file->name; file++)
+        if (strlen(file->name) == length && !memcmp(file->name, name, length))
+            return true;
+    return false;
+}
+
+Test(cuda_host, kernels_include_what_is_embedded)
+{
+    static const char word[] = "\n#include \"";
+    int count = 0;
+    for (const nib_image_file *file = nib_cuda_sources; file->name; file++, count++)
+        for (const char *at = file->text; (at = strstr(at, word)) != NULL;) {
+            at += sizeof(word) - 1;
+            size_t length = strcspn(at, "\"");
+            cr_expect(embedded(at, length) || !strncmp(at, "nib_spec.h", length),
+                      "%s includes %.*s: name it from backends/cuda on", file->name, (int)length,
+                      at);
+        }
+    cr_expect_gt(count, 0);
 }

@@ -14,14 +14,14 @@
  */
 #include "nib_spec.h"
 
-#include "common/types.cuh"
-#include "common/params.h"
-#include "sm80/mma.cuh"
-#include "sm80/dequant.cuh"
-#include "sm80/epilogue.cuh"
-#include "sm80/decode.cuh"
-#include "sm80/decode_sums.cuh"
-#include "sm80/reduce.cuh"
+#include "kernels/common/types.cuh"
+#include "kernels/common/params.h"
+#include "kernels/sm80/mma.cuh"
+#include "kernels/sm80/dequant.cuh"
+#include "kernels/sm80/epilogue.cuh"
+#include "kernels/sm80/decode.cuh"
+#include "kernels/sm80/decode_sums.cuh"
+#include "kernels/sm80/reduce.cuh"
 
 /* Block of 128 k of all parts that this warp takes: k_block, then every NIB_WARPS_K-th. */
 NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp, int k_block,

@@ -9,6 +9,7 @@
 #include "base/struct.h"
 #include "base/text.h"
 #include "config/dtype.h"
+#include "config/env.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,6 +39,9 @@ nib_status nib_gemm_create(nib_device *dev, const nib_gemm_desc *desc, nib_gemm 
     status = ask_layout(dev, &canonical.weight, &gemm->packing);
     if (!status)
         status = nib_plan_make(dev, &gemm->desc, &gemm->plan);
+    const char *variant = nib_env("NIB_VARIANT");
+    if (!status && variant && (status = nib_plan_force(&gemm->plan, variant)))
+        status = nib_fail_within(status, "NIB_VARIANT on %s", dev->info.selector);
     if (status)
         goto fail;
     gemm->kernels = calloc((size_t)gemm->plan.count, sizeof(*gemm->kernels));

@@ -59,3 +59,18 @@ uint64_t nib_hasher_value(const nib_hasher *hasher)
 {
     return XXH3_64bits_digest(hasher->state);
 }
+
+bool nib_hash_texts(const char *const *texts, size_t count, unsigned char out[16])
+{
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return false;
+    XXH128_canonical_t canonical;
+    XXH3_128bits_reset(state);
+    for (size_t i = 0; i < count; i++)
+        XXH3_128bits_update(state, texts[i], strlen(texts[i]) + 1);
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    XXH3_freeState(state);
+    memcpy(out, canonical.digest, 16);
+    return true;
+}

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one hash of the library: XXH3, 64 bits. It identifies configs and layouts and checks sections
+ * The one hash of the library: XXH3, of 64 bits mostly. It identifies configs and layouts and checks sections
  * of files against accidents; it is no protection against forgery.
  */
 #ifndef NIB_BASE_HASH_H
 #define NIB_BASE_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,5 +20,9 @@ void nib_hasher_destroy(nib_hasher *hasher);
 void nib_hasher_restart(nib_hasher *hasher);
 void nib_hasher_add(nib_hasher *hasher, const void *data, size_t bytes);
 uint64_t nib_hasher_value(const nib_hasher *hasher);
+
+/* XXH3, 128 bits, of texts with their final NULs, for identities that many parts decide: two lists
+ * of texts hash alike only by accident. False: no memory. */
+bool nib_hash_texts(const char *const *texts, size_t count, unsigned char out[16]);
 
 #endif

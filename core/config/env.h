@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The environment variables that the library reads, in one table, which the manual page repeats.
- * They are read when a context is made, a device opened or a quantiser called, never by a run.
+ * They are read when a context, gemm or kernel image is made, a device opened or a quantiser
+ * called, never by a run.
  */
 #ifndef NIB_CONFIG_ENV_H
 #define NIB_CONFIG_ENV_H

@@ -80,6 +80,23 @@ double nib_plan_predict(const nib_device_info *info, const nib_variant *v,
     return info->launch_us + fmax(memory, compute) + not_hidden * fmin(memory, compute);
 }
 
+/* A variant's time on a device: by the backend's own model where it has one and that answers with a
+ * time, else by the model above. */
+static double predict(const nib_device *dev, const nib_variant *v, const nib_gemm_desc *desc,
+                      int64_t m, const char **bound)
+{
+    const nib_backend_api *api = &dev->backend->api;
+    const char *word = NULL;
+    double us = 0;
+    if (api->predict && api->predict(dev->handle, v, desc, m, &us, &word) == NIB_OK &&
+        isfinite(us) && us > 0) {
+        if (bound)
+            *bound = word ? word : "its own model";
+        return us;
+    }
+    return nib_plan_predict(&dev->info, v, desc, m, bound);
+}
+
 static bool in_range(const nib_variant *v, int32_t bucket)
 {
     return bucket_begin(bucket) >= v->m_min && (v->m_max == 0 || bucket_end[bucket] <= v->m_max);
@@ -130,7 +147,7 @@ static int32_t fastest(const nib_device *dev, const nib_gemm_desc *desc, const n
         if (c->why[0] || !in_range(c->variant, bucket) ||
             (class && c->variant->batch_invariant != class))
             continue;
-        double t = nib_plan_predict(&dev->info, c->variant, desc, bucket_sample(bucket), NULL);
+        double t = predict(dev, c->variant, desc, bucket_sample(bucket), NULL);
         if (best < 0 || t < *us) {
             best = i;
             *us = t;
@@ -230,20 +247,22 @@ void nib_plan_explain(const nib_device *dev, const nib_gemm_desc *desc, const ni
 {
     int32_t bucket = nib_plan_bucket(m);
     int32_t chosen = plan->choice[bucket];
-    double best = nib_plan_predict(&dev->info, plan->candidates[chosen].variant, desc, m, NULL);
+    double best = predict(dev, plan->candidates[chosen].variant, desc, m, NULL);
     for (int32_t i = 0; i < plan->count; i++) {
         const nib_candidate *c = &plan->candidates[i];
-        const char *bound;
-        double us = nib_plan_predict(&dev->info, c->variant, desc, m, &bound);
+        const char *bound = "";
+        double us = 0;
         nib_text_add(text, "%c %-28s ", i == chosen ? '*' : ' ', c->variant->id);
+        if (!c->why[0] && in_range(c->variant, bucket))
+            us = predict(dev, c->variant, desc, m, &bound);
         if (c->why[0])
             nib_text_add(text, "%12s  cannot: %s\n", "-", c->why);
         else if (!in_range(c->variant, bucket))
             nib_text_add(text, "%12s  not for this m\n", "-");
         else if (i == chosen)
-            nib_text_add(text, "%9.1f us  chosen, bound by %s\n", us, bound);
+            nib_text_add(text, "%9.2f us  chosen, bound by %s\n", us, bound);
         else
-            nib_text_add(text, "%9.1f us  %.2f times the chosen, bound by %s\n", us, us / best,
+            nib_text_add(text, "%9.2f us  %.2f times the chosen, bound by %s\n", us, us / best,
                          bound);
     }
 }

@@ -30,8 +30,8 @@ typedef struct nib_plan {
 int32_t nib_plan_bucket(int64_t m);
 int64_t nib_plan_bucket_end(int32_t bucket);
 
-/* Predicted microseconds of a variant at m rows, and what bounds it: "memory", "decode" or "math".
- */
+/* Core's model, for backends without their own (nib_backend_api, predict): microseconds of a
+ * variant at m rows, and what bounds it: "memory", "decode" or "math". */
 double nib_plan_predict(const nib_device_info *info, const nib_variant *variant,
                         const nib_gemm_desc *desc, int64_t m, const char **bound);
 

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "config/dtype.h"
 #include "config/env.h"
+#include "jit/image.h"
 #include "registry/loader.h"
 
 #include <pthread.h>
@@ -46,6 +47,9 @@ static const nib_host_api host = {
     .type_name = nib_type_name,
     .env = nib_env,
     .backend = host_backend,
+    .image_get = nib_image_get,
+    .image_put = nib_image_put,
+    .image_find = nib_image_find,
 };
 
 /* Byte offsets of the mandatory entries, which must not be NULL. */

@@ -299,6 +299,16 @@ NIB_API nib_status nib_memory_copy(nib_device *dev, void *to, const void *from, 
                                    nib_copy_kind kind, void *stream);
 NIB_API nib_status nib_stream_synchronize(nib_device *dev, void *stream);
 
+/* Points in a stream, and the time between two of them by the device's own clock. Both of a pair
+ * are of one device. An event may be recorded again. NIB_UNSUPPORTED from nib_event_create: the
+ * device has none; time its runs with the host's clock. */
+typedef struct nib_event nib_event;
+NIB_API nib_status nib_event_create(nib_device *dev, nib_event **out);
+NIB_API void nib_event_destroy(nib_event *event);
+NIB_API nib_status nib_event_record(nib_event *event, void *stream);
+/* Waits for `to`. NIB_INVALID: the events are of two devices. */
+NIB_API nib_status nib_event_elapsed(nib_event *from, nib_event *to, double *us);
+
 /* ---- products ----------------------------------------------------------------------------- */
 
 typedef struct nib_gemm nib_gemm;
@@ -596,6 +606,89 @@ NIB_API nib_status nib_writer_add_meta(nib_writer *writer, const char *key, cons
 NIB_API nib_status nib_writer_finish(nib_writer *writer);
 /* Gives up: removes the temporary file. */
 NIB_API void nib_writer_discard(nib_writer *writer);
+
+/* ---- kernels ------------------------------------------------------------------------------ */
+
+/* Compiled kernels of backends that compile at run time: in packs, made ahead of time, and in the
+ * cache on disk, which fills as gemms are prepared. A kernel stands there as everything it was made
+ * of: docs/kernels.md. Nothing here opens a device. */
+typedef struct nib_kernels nib_kernels;
+
+typedef enum nib_kernel_origin { NIB_KERNEL_PACK = 1, NIB_KERNEL_CACHE = 2 } nib_kernel_origin;
+
+/* Texts belong to the list. */
+typedef struct nib_kernel {
+    uint32_t size;
+    nib_kernel_origin origin;
+    const char *key;   /* 32 hexadecimal digits: the hash of all it depends on */
+    const char *label; /* the specialisation's name */
+    const char *backend, *isa;
+    const char *format; /* of the image: "cubin", "ptx", "hsaco", "spirv" */
+    const char *flags;  /* of the compiler */
+    const char *compiler;
+    const char *path; /* the pack, or the folder of the cache entry */
+    uint64_t bytes;   /* of the image */
+    int64_t date;     /* of its compilation, seconds since 1970 */
+    int32_t files;    /* source files */
+    int32_t reserved;
+} nib_kernel;
+
+typedef enum nib_kernel_part {
+    NIB_KERNEL_SPEC = 0, /* nib_spec.h */
+    NIB_KERNEL_LOG = 1,  /* what the compiler said */
+    NIB_KERNEL_IMAGE = 2,
+    NIB_KERNEL_FILE = 3 /* source file 0, which is compiled; + i: file i, which it includes */
+} nib_kernel_part;
+
+/* What packs and cache hold now, sorted by backend, ISA and label; `backend` NULL: all. Packs that
+ * are damaged and folders that are no entries are logged and left out. */
+NIB_API nib_status nib_kernels_open(const char *backend, nib_kernels **out);
+NIB_API void nib_kernels_close(nib_kernels *kernels);
+NIB_API int64_t nib_kernels_count(const nib_kernels *kernels);
+NIB_API nib_status nib_kernels_get(const nib_kernels *kernels, int64_t index, nib_kernel *out);
+/* A part, checked; it belongs to the list, and a text has a NUL behind it that `bytes` leaves out.
+ * `name` (may be NULL) receives what the part is called. NIB_CORRUPT: it is damaged. NIB_MISSING:
+ * the kernel has no such file, or is gone since. One thread at a time. */
+NIB_API nib_status nib_kernels_part(nib_kernels *kernels, int64_t index, nib_kernel_part part,
+                                    const char **name, const void **data, size_t *bytes);
+
+/* Removes a kernel (NULL: all, and what was moved aside) from the cache; packs stay. Running
+ * compilations are left alone. `removed` (may be NULL) counts kernels. */
+NIB_API nib_status nib_kernels_clear(const char *key, int64_t *removed);
+
+/* Names of the ISAs a backend compiles for, by index; NIB_MISSING past the last. NIB_UNSUPPORTED:
+ * the backend does not compile. */
+NIB_API nib_status nib_kernels_isa(nib_context *ctx, const char *backend, uint32_t index,
+                                   const char **isa);
+
+typedef struct nib_pack_options {
+    uint32_t size;
+    int32_t threads; /* 0: the processors this process may use */
+    const char *backend;
+    const char *const *isas; /* as nib_kernels_isa names them */
+    size_t isa_count;
+    const nib_gemm_desc *descs;
+    size_t desc_count;
+    /* Called before each image, from one thread at a time; `done` of `total` are ready. A status
+     * other than NIB_OK ends the work and is returned. NULL: none. */
+    nib_status (*progress)(void *user, int64_t done, int64_t total, const char *label);
+    void *user;
+} nib_pack_options;
+
+typedef struct nib_pack_report {
+    uint32_t size;
+    uint32_t reserved;
+    int64_t images;   /* in the pack */
+    int64_t compiled; /* of them now; the others were in packs or in the cache */
+    int64_t refused;  /* pairs of description and ISA without a kernel; the log says why */
+    uint64_t bytes;   /* of the file */
+} nib_pack_report;
+
+/* Writes a pack with every kernel that plans for these descriptions may use on these ISAs, each
+ * once; no device is needed. `report` may be NULL. NIB_UNSUPPORTED: no pair has a kernel, with the
+ * first reason. On failure the path is as it was. */
+NIB_API nib_status nib_pack_build(nib_context *ctx, const nib_pack_options *options,
+                                  const char *path, nib_pack_report *report);
 
 #ifdef __cplusplus
 }

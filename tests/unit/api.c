@@ -380,8 +380,58 @@ Test(gemm, explains_layout_and_candidates)
     drop(&p);
 }
 
+static void time_a_pause(const char *device)
+{
+    product p;
+    nib_event *from, *to;
+    double us = -1;
+    make(&p, device, LINE);
+    cr_assert_eq(nib_event_create(p.dev, &from), NIB_OK, "%s", nib_last_message());
+    cr_assert_eq(nib_event_create(p.dev, &to), NIB_OK, "%s", nib_last_message());
+    cr_expect_eq(nib_event_record(from, NULL), NIB_OK);
+    usleep(2000);
+    cr_expect_eq(nib_event_record(to, NULL), NIB_OK);
+    cr_expect_eq(nib_event_elapsed(from, to, &us), NIB_OK);
+    cr_expect_geq(us, 2000);
+    nib_event_destroy(from);
+    nib_event_destroy(to);
+    drop(&p);
+}
+
+Test(events, time_what_lies_between)
+{
+    time_a_pause("cpu");
+    time_a_pause("check");
+    time_a_pause("null");
+}
+
+Test(gemm, the_environment_names_the_variant_to_run)
+{
+    product p;
+    char text[8192];
+    nib_gemm *gemm = NULL;
+    make(&p, "cpu", LINE);
+    const char *id = NULL;
+    for (int32_t i = 0; i < nib_gemm_variant_count(p.gemm); i++)
+        if (!nib_gemm_variant(p.gemm, i)->why[0])
+            id = nib_gemm_variant(p.gemm, i)->variant->id; /* the last is the slowest */
+    cr_assert(id);
+    setenv("NIB_VARIANT", id, 1);
+    cr_assert_eq(nib_gemm_create(p.dev, &p.desc, &gemm), NIB_OK, "%s", nib_last_message());
+    cr_assert_eq(nib_gemm_explain(gemm, 3, text, sizeof(text), NULL), NIB_OK);
+    char *chosen = strstr(text, "\n* ");
+    cr_assert(chosen && !strncmp(chosen + 3, id, strlen(id)), "%s", text);
+    nib_gemm_destroy(gemm);
+    setenv("NIB_VARIANT", "nonesuch", 1);
+    cr_expect_eq(nib_gemm_create(p.dev, &p.desc, &gemm), NIB_INVALID);
+    cr_expect(strstr(nib_last_message(), "nonesuch"), "%s", nib_last_message());
+    unsetenv("NIB_VARIANT");
+    drop(&p);
+}
+
 Test(gemm, destroying_nothing_is_harmless)
 {
+    nib_event_destroy(NULL);
     nib_context_destroy(NULL);
     nib_device_close(NULL);
     nib_gemm_destroy(NULL);

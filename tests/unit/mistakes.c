@@ -69,6 +69,7 @@ Test(mistakes, arguments_that_are_null)
 {
     nib_gemm *gemm = gemm_of(LINE);
     nib_weights *weights = weights_of(gemm, NULL), *none = NULL;
+    nib_event *event = NULL;
     nib_weight_desc weight;
     nib_gemm_desc desc = {.size = sizeof(desc)};
     cr_assert_eq(nib_gemm_get_desc(gemm, &desc), NIB_OK);
@@ -101,6 +102,10 @@ Test(mistakes, arguments_that_are_null)
         nib_memory_copy(dev, NULL, codes, 1, NIB_COPY_ON_DEVICE, NULL),
         nib_memory_copy(dev, codes, codes, 0, (nib_copy_kind)9, NULL),
         nib_stream_synchronize(NULL, NULL),
+        nib_event_create(NULL, &event),
+        nib_event_create(dev, NULL),
+        nib_event_record(NULL, NULL),
+        nib_event_elapsed(NULL, NULL, NULL),
         nib_gemm_supports(dev, NULL),
         nib_gemm_supports(NULL, &desc),
         nib_gemm_create(dev, NULL, &gemm),

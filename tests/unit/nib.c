@@ -106,8 +106,9 @@ static void write_npy(const char *path, const char *descr, int n, int k)
 
 Test(nib, help_of_every_verb_fits_eighty_columns)
 {
-    static const char *const verbs[] = {"devices", "gemm",  "explain", "quantize", "inspect",
-                                        "layout",  "bench", "help",    "version"};
+    static const char *const verbs[] = {"devices", "gemm",   "explain", "quantize",
+                                        "inspect", "layout", "bench",   "kernels",
+                                        "compile", "help",   "version"};
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
         cr_expect_eq(nib("%s --help", verbs[i]), 0);
         expect_output("usage: nib ");
@@ -441,4 +442,117 @@ Test(nib, quantize_holds_less_than_three_tensors, .timeout = 120)
 #else
     (void)tensor_bytes;
 #endif
+}
+
+/* ---- kernels and compile, through the null backend, whose compiler copies text ---- */
+
+#define NULL_COMPILE "compile --backend null --desc 'n=64 k=64 w=i4' --desc 'n=32 k=64 w=i4' "
+
+static void use_null_backend(void)
+{
+    setenv("NIB_BACKEND_PATH", NIB_BINARY_DIR "/lib/test-backends", 1);
+    setenv("NIB_CACHE_DIR", "cache", 1);
+    setenv("NIB_PACK_PATH", "packs", 1);
+    unsetenv("PAGER");
+    cr_assert(!system("mkdir packs"));
+}
+
+/* The key in the CSV's row of a label. */
+static void key_of(const char *label, char key[64])
+{
+    cr_assert_eq(nib("kernels --csv"), 0);
+    char *at = strstr(output, label);
+    cr_assert(at, "no kernel %s", label);
+    cr_assert_eq(sscanf(at, "%*[^,],%*[^,],%*[^,],%*[^,],%*[^,],%63[^,]", key), 1);
+}
+
+Test(nib, compile_makes_each_kernel_once_and_kernels_lists_it)
+{
+    use_null_backend();
+    cr_expect_eq(nib("kernels"), 0);
+    expect_output("no kernels");
+    cr_expect_eq(nib(NULL_COMPILE "--isa null_1,null_2,null_1 -o a.nibpack --jobs 3"), 0);
+    expect_output("4 kernels");
+    expect_output("4 compiled, 0 were there");
+    cr_expect_eq(nib(NULL_COMPILE "--isa all --output b.nibpack --json"), 0);
+    expect_output("\"compiled\": 0");
+    expect_output("\"images\": 4");
+    cr_expect_eq(nib("kernels"), 0);
+    expect_output("null-i4-m1  null_1");
+    expect_output("cache");
+    cr_assert(!system("mv a.nibpack packs"));
+    cr_expect_eq(nib("kernels"), 0);
+    expect_output("8 kernels");
+    for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n"))
+        cr_expect_leq(strlen(line), 80, "%s", line);
+    cr_expect_eq(nib("kernels --clear"), 0);
+    expect_output("4 kernels removed");
+    cr_expect_eq(nib("kernels --json"), 0);
+    expect_output("packs/a.nibpack");
+    /* The pack serves the next compilation. */
+    cr_expect_eq(nib(NULL_COMPILE "--isa all -o c.nibpack"), 0);
+    expect_output("0 compiled, 4 were there");
+}
+
+Test(nib, kernels_shows_the_parts_of_one)
+{
+    char key[64];
+    use_null_backend();
+    cr_assert_eq(nib(NULL_COMPILE "--isa all -o packs/a.nibpack"), 0);
+    key_of("null-i4-m2,null_2", key);
+    for (int packed = 1; packed >= 0; packed--) {
+        cr_expect_eq(nib("kernels %s", key), 0);
+        expect_output("common/nothing.cuh");
+        expect_output(packed ? "packs/a.nibpack" : "cache/kernels/");
+        cr_expect_eq(nib("kernels %.8s --show spec", key), 0);
+        expect_output("#define NIB_TILE_M 2");
+        cr_expect_eq(nib("kernels %s --show source", key), 0);
+        expect_output("#include");
+        cr_expect_eq(nib("kernels %s --show source --file nothing.cuh", key), 0);
+        expect_output("/* nothing */");
+        cr_expect_eq(nib("kernels %s --show source --file none", key), 2);
+        expect_output("common/nothing.cuh");
+        cr_expect_eq(nib("kernels %s --show log", key), 0);
+        expect_output("copied");
+        cr_expect_eq(nib("kernels %s --show image", key), 0);
+        expect_output("// for null_2");
+        cr_expect_eq(nib("kernels %s --show sass", key), 3);
+        expect_output("not machine code");
+        cr_expect_eq(nib("kernels %s --show ptx", key), 3);
+        cr_assert(!system("rm -f packs/a.nibpack"));
+    }
+    cr_expect_eq(nib("kernels null-i4-m2 --show spec"), 2);
+    expect_output("names 2 kernels");
+    cr_expect_eq(nib("kernels null-i4-m2 --isa null_1 --show spec"), 0);
+    cr_expect_eq(nib("kernels null-i4-m3"), 4);
+    expect_output("did you mean 'null-i4-m");
+    cr_expect_eq(nib("kernels --show sauce"), 2);
+    expect_output("perhaps source");
+}
+
+Test(nib, compile_refuses_with_what_would_be_right)
+{
+    use_null_backend();
+    cr_expect_eq(nib(NULL_COMPILE "--isa all"), 2);
+    expect_output("-o FILE.nibpack");
+    cr_expect_eq(nib(NULL_COMPILE "-o a.nibpack"), 2);
+    expect_output("null_1, null_2");
+    cr_expect_eq(nib(NULL_COMPILE "--isa nul_1 -o a.nibpack"), 2);
+    expect_output("did you mean 'null_1'?");
+    cr_expect_eq(nib("compile --backend null --isa all -o a.nibpack"), 2);
+    expect_output("--cases");
+    cr_expect_eq(nib("compile --backend cpu --isa all n=4 k=4 -o a.nibpack"), 3);
+    cr_expect_eq(nib("compile --backend nothing --isa all n=4 k=4 -o a.nibpack"), 4);
+    cr_expect_eq(nib("compile --backend null --isa all n=4 k=4 w=lut4 -o a.nibpack"), 3);
+    expect_output("no kernel for lut4");
+    cr_expect_eq(nib("compile --backend null --isa all n=4 k=4 w=i9 -o a.nibpack"), 2);
+    cr_expect_eq(nib("compile --backend null --isa all n=4 k=4 -o /nowhere/a.nibpack"), 4);
+    cr_assert(!system("printf 'n=4 k=4 w=u4 m=1 # one\\n\\nn=8 k=4 w=u9\\n' > bad.cases"));
+    cr_expect_eq(nib("compile --backend null --isa all --cases bad.cases -o a.nibpack"), 2);
+    expect_output("bad.cases:3: stopped here");
+    cr_expect_eq(nib("compile --backend null --isa all n=4 k=4 --desc 'n=4 k=4 w=lut4' "
+                     "-o packs/a.nibpack"),
+                 0);
+    expect_output("2 of 4 pairs of product and ISA have no kernel");
+    cr_expect_eq(files_besides("packs", "cache"), 1, "something is left beside bad.cases");
 }

@@ -7,6 +7,7 @@
 #include "config/desc.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -151,6 +152,50 @@ Test(plan, explains_every_candidate)
     cr_expect(strstr(out, "cannot: slow has no such codes"), "%s", out);
     cr_expect(strstr(out, "not for this m"), "%s", out);
     cr_expect(strstr(out, "* many"), "%s", out);
+    nib_plan_release(&plan);
+}
+
+/* The backend's own model: slow is fast, few is as core thinks, many answers nonsense. */
+static nib_status predict(void *handle, const nib_variant *v, const nib_gemm_desc *d, int64_t m,
+                          double *us, const char **bound)
+{
+    (void)handle, (void)d;
+    if (v == &slow) {
+        *us = 0.5 * (double)m;
+        *bound = "latency";
+        return NIB_OK;
+    }
+    if (v == &few)
+        return NIB_UNSUPPORTED;
+    *us = NAN;
+    return NIB_OK;
+}
+
+Test(plan, a_backends_own_prediction_replaces_the_model)
+{
+    nib_plan plan;
+    char out[2000];
+    nib_gemm_desc d = desc("n=4096 k=4096 w=i4 g=32");
+    use(&slow, &few, &many);
+    backend.api.predict = predict;
+    cr_assert_eq(nib_plan_make(&dev, &d, &plan), NIB_OK, "%s", nib_last_message());
+    cr_expect_str_eq(chosen(&plan, 1), "slow");
+    cr_expect_str_eq(chosen(&plan, 4096), "slow");
+    nib_text text = nib_text_into(out, sizeof(out));
+    nib_plan_explain(&dev, &d, &plan, 8, &text);
+    cr_expect(strstr(out, "4.00 us  chosen, bound by latency"), "%s", out);
+    nib_plan_release(&plan);
+}
+
+Test(plan, a_backend_without_a_prediction_for_a_variant_leaves_it_to_the_model)
+{
+    nib_plan plan;
+    nib_gemm_desc d = desc("n=4096 k=4096 w=i4 g=32");
+    use(&few, &many, NULL);
+    backend.api.predict = predict;
+    cr_assert_eq(nib_plan_make(&dev, &d, &plan), NIB_OK, "%s", nib_last_message());
+    cr_expect_str_eq(chosen(&plan, 1), "few");
+    cr_expect_str_eq(chosen(&plan, 4096), "many");
     nib_plan_release(&plan);
 }
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 static const tool_verb *const verbs[] = {
-    &tool_verb_devices,  &tool_verb_gemm,    &tool_verb_explain,
-    &tool_verb_quantize, &tool_verb_inspect, &tool_verb_layout,
-    &tool_verb_bench,    &tool_verb_help,    &tool_verb_version,
+    &tool_verb_devices, &tool_verb_gemm,   &tool_verb_explain, &tool_verb_quantize,
+    &tool_verb_inspect, &tool_verb_layout, &tool_verb_bench,   &tool_verb_kernels,
+    &tool_verb_compile, &tool_verb_help,   &tool_verb_version,
 };
 #define VERBS ((int)(sizeof(verbs) / sizeof(verbs[0])))
 

@@ -49,7 +49,8 @@ typedef struct tool_verb {
 } tool_verb;
 
 extern const tool_verb tool_verb_devices, tool_verb_gemm, tool_verb_explain, tool_verb_quantize,
-    tool_verb_inspect, tool_verb_layout, tool_verb_bench, tool_verb_help, tool_verb_version;
+    tool_verb_inspect, tool_verb_layout, tool_verb_bench, tool_verb_kernels, tool_verb_compile,
+    tool_verb_help, tool_verb_version;
 
 /* Verbs by index, NULL past the last. */
 const tool_verb *tool_verb_row(int index);

@@ -25,7 +25,10 @@ static tool_exit help_run(const tool_verb *verb, int argc, char **argv)
     puts("\nenvironment:\n"
          "  NIB_DEVICE        the device that 'auto' means, for instance cpu or cuda:0\n"
          "  NIB_BACKEND_PATH  a folder with backend plugins, libnibblas-NAME.so\n"
+         "  NIB_VARIANT       a kernel that every plan uses wherever it can\n"
          "  NIB_CPU_ISA       kernels of the CPU backend: portable, avx2 or avx512\n"
+         "  NIB_CACHE_DIR     the folder of the kernel cache (~/.cache/nibblas)\n"
+         "  NIB_PACK_PATH     packs of compiled kernels: files or folders, ':' between\n"
          "  OMP_NUM_THREADS   threads of the CPU backend and of quantisers\n"
          "  NIB_PROGRESS      1 shows the progress bar always, anything else never\n"
          "\n'nib VERB --help' has a verb's options and examples, 'man nib' the exit codes.");

@@ -8,10 +8,10 @@
 #ifndef NIB_CUDA_VARIANTS_H
 #define NIB_CUDA_VARIANTS_H
 
-#include "kernels/common/params.h"
-
 #include <nibblas/backend.h>
 #include <stdbool.h>
+
+#include "kernels/common/params.h"
 
 /* What the rules may depend on: facts of a chip, the same in every process. */
 typedef struct nib_cuda_chip {
@@ -44,7 +44,9 @@ typedef struct nib_cuda_family {
     const char *name;   /* "decode" */
     const char *source; /* "kernels/sm80/decode.cu" */
     const char *entry;  /* the extern "C" kernel */
-    const char *reduce; /* entry of the reduction after split K, in the same image; NULL: none */
+    /* Entry of the reduction after split K, in the same image; NULL: none. It strides over its
+     * elements: any grid of blocks of 256 threads will do. */
+    const char *reduce;
     /* NULL when the row can run the description on the chip for every m of its range, else why
      * not, a constant string. */
     const char *(*refusal)(const nib_cuda_row *row, const nib_cuda_chip *chip,

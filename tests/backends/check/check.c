@@ -370,6 +370,60 @@ static int32_t host_memory(void *dev)
     return d && inner->host_memory ? inner->host_memory(d->inner) : 0;
 }
 
+static nib_status isa(uint32_t index, const char **name)
+{
+    EXPECT(name);
+    if (!inner->isa)
+        return host->fail(NIB_UNSUPPORTED, "the wrapped backend does not compile");
+    nib_status status = inner->isa(index, name);
+    EXPECT(status || !*name || (*name)[0]);
+    return status;
+}
+
+/* Hands on the caller's `each` with what it needs. */
+typedef struct image_caller {
+    nib_status (*each)(void *user, const nib_image_request *request);
+    void *user;
+} image_caller;
+
+static nib_status each_image(void *user, const nib_image_request *r)
+{
+    image_caller *caller = user;
+    EXPECT(r && r->size >= sizeof(*r) && r->file_count && r->files);
+    EXPECT(!strcmp(r->backend, inner->name) && r->isa && r->format && r->spec);
+    EXPECT(!r->compiler_path || r->compile);
+    nib_image_request request = *r;
+    request.backend = "check";
+    return caller->each(caller->user, &request);
+}
+
+static nib_status images(const char *chip, const nib_gemm_desc *desc,
+                         nib_status (*each)(void *user, const nib_image_request *request),
+                         void *user)
+{
+    EXPECT(chip && each);
+    if (!inner->images)
+        return host->fail(NIB_UNSUPPORTED, "the wrapped backend does not compile");
+    image_caller caller = {each, user};
+    nib_status status = check_gemm_desc(desc);
+    return status ? status : inner->images(chip, desc, each_image, &caller);
+}
+
+static nib_status predict(void *dev, const nib_variant *v, const nib_gemm_desc *desc, int64_t m,
+                          double *us, const char **bound)
+{
+    device *d = live(dev);
+    EXPECT(d && v && m >= 1 && us && bound);
+    nib_status bad = check_gemm_desc(desc);
+    if (bad)
+        return bad;
+    if (!inner->predict)
+        return host->fail(NIB_UNSUPPORTED, "the wrapped backend has no model");
+    nib_status status = inner->predict(d->inner, v, desc, m, us, bound);
+    EXPECT(status || (*us > 0 && *bound && (*bound)[0]));
+    return status;
+}
+
 static const nib_backend_api api = {
     .size = sizeof(api),
     .abi_major = NIB_BACKEND_ABI_MAJOR,
@@ -397,6 +451,9 @@ static const nib_backend_api api = {
     .event_elapsed = event_elapsed,
     .explain = explain,
     .host_memory = host_memory,
+    .isa = isa,
+    .images = images,
+    .predict = predict,
 };
 
 nib_status nib_backend_entry(const nib_host_api *given, const nib_backend_api **out)

@@ -3,12 +3,15 @@
  * The null backend: one device that accepts every description, packs plainly and computes nothing.
  * Its device memory is declared foreign, so that core's copies to and from devices are exercised.
  * It converts layouts one code at a time, as backend.h words it; with NIB_NULL_CONVERT=0 it
- * declines, and core copies in host memory.
+ * declines, and core copies in host memory. It compiles ahead of time by copying text, for tests of
+ * packs: two images a weight type, which run nothing.
  */
 #include <nibblas/backend.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const nib_host_api *host;
 
@@ -138,6 +141,99 @@ static nib_status synchronize(void *dev, void *stream)
     return NIB_OK;
 }
 
+static nib_status isa(uint32_t index, const char **name)
+{
+    static const char *const names[] = {"null_1", "null_2"};
+    *name = index < 2 ? names[index] : NULL;
+    return NIB_OK;
+}
+
+static nib_status compile(void *user, const nib_image_request *request, nib_image_build *out)
+{
+    (void)user;
+    size_t bytes = strlen(request->spec) + strlen(request->files[0].text) + 64;
+    char *text = malloc(bytes);
+    if (!text)
+        return host->fail(NIB_NO_MEMORY, "no memory for %zu bytes", bytes);
+    snprintf(text, bytes, "// for %s\n%s%s", request->isa, request->spec, request->files[0].text);
+    out->image = text;
+    out->bytes = strlen(text);
+    out->log = strdup("copied\n");
+    strcpy(out->compiler, "copy 1.0");
+    return NIB_OK;
+}
+
+static nib_status images(const char *chip, const nib_gemm_desc *desc,
+                         nib_status (*each)(void *user, const nib_image_request *request),
+                         void *user)
+{
+    static const nib_image_file files[] = {{"null.cu", "#include \"common/nothing.cuh\"\n"},
+                                           {"common/nothing.cuh", "/* nothing */\n"}};
+    const char *type = host->type_name(desc->weight.type);
+    if (desc->weight.type == NIB_LUT4)
+        return host->fail(NIB_UNSUPPORTED, "the null backend has no kernel for lut4");
+    nib_status status = NIB_OK;
+    for (int tile = 1; tile <= 2 && !status; tile++) {
+        char label[64], spec[128];
+        snprintf(label, sizeof(label), "null-%s-m%d", type, tile);
+        snprintf(spec, sizeof(spec), "#define NIB_WEIGHT_%s 1\n#define NIB_TILE_M %d\n", type,
+                 tile);
+        const nib_image_request request = {.size = sizeof(request),
+                                           .file_count = 2,
+                                           .backend = "null",
+                                           .isa = chip,
+                                           .format = "txt",
+                                           .label = label,
+                                           .spec = spec,
+                                           .files = files,
+                                           .flags = "-O2",
+                                           .compile = compile};
+        status = each(user, &request);
+    }
+    return status;
+}
+
+/* Events keep the host's time: every run is over before it returns. */
+static nib_status event_create(void *dev, void **event)
+{
+    (void)dev;
+    struct timespec *time = calloc(1, sizeof(*time));
+    if (!time)
+        return host->fail(NIB_NO_MEMORY, "no memory for an event");
+    *event = time;
+    return NIB_OK;
+}
+
+static void event_destroy(void *dev, void *event)
+{
+    (void)dev;
+    free(event);
+}
+
+static nib_status event_record(void *dev, void *event, void *stream)
+{
+    (void)dev, (void)stream;
+    clock_gettime(CLOCK_MONOTONIC, event);
+    return NIB_OK;
+}
+
+static nib_status event_elapsed(void *dev, void *from, void *to, double *us)
+{
+    const struct timespec *a = from, *b = to;
+    (void)dev;
+    *us = (double)(b->tv_sec - a->tv_sec) * 1e6 + (double)(b->tv_nsec - a->tv_nsec) * 1e-3;
+    return NIB_OK;
+}
+
+static nib_status predict(void *dev, const nib_variant *v, const nib_gemm_desc *desc, int64_t m,
+                          double *us, const char **bound)
+{
+    (void)dev, (void)v, (void)desc, (void)m;
+    *us = 1;
+    *bound = "nothing";
+    return NIB_OK;
+}
+
 /* Where an element stands in a plane. */
 typedef struct spot {
     const nib_plane_map *plane;
@@ -238,6 +334,13 @@ static const nib_backend_api api = {
     .memory_free = memory_free,
     .memory_copy = memory_copy,
     .synchronize = synchronize,
+    .isa = isa,
+    .images = images,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_elapsed = event_elapsed,
+    .predict = predict,
     .convert = convert,
 };
 

@@ -7,8 +7,9 @@
 #ifndef NIB_CUDA_GENERAL_DECODE_CUH
 #define NIB_CUDA_GENERAL_DECODE_CUH
 
-#include "kernels/common/params.h"
 #include "kernels/general/number.cuh"
+
+#include "kernels/common/params.h"
 
 __device__ constexpr bool is_unsigned(int type)
 {

@@ -7,8 +7,9 @@
 #ifndef NIB_CUDA_GENERAL_FINISH_CUH
 #define NIB_CUDA_GENERAL_FINISH_CUH
 
-#include "kernels/common/params.h"
 #include "kernels/general/number.cuh"
+
+#include "kernels/common/params.h"
 
 __device__ __forceinline__ float load_bias(const nib_cuda_params &p, int64_t row)
 {

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The schedule of the gemm kernel: stages of 128 k through a ring in shared memory, and in a stage
+ * steps of the matrix products, each with its operands made one step ahead. gemm.cu calls
+ * mainloop_run; load.cuh fills stages, dequant.cuh makes operands.
+ *
+ *     ring     stage i           i + 1            i + 2
+ *     memory   i + STAGES - 1    ...              copies, one group a stage
+ *     barrier  |                 |                |       stage i is there, i - 1 is free
+ *     step     0 1 2 ... 7       0 1 2 ... 7
+ *     operands 1 2 3 ... 7       1 2 ...                  of the step after
+ *     groups       tot += s acc  each CHUNK_K columns (or where a group ends, for sums in i32)
+ *
+ * A warp owns UNITS units of 16 rows of W, 8 TOKENS rows of act, and SLICE_K of each stage's
+ * columns. The sum over a group is exact codes times activations; scales and zeros meet it in f32.
+ */
+#ifndef NIB_CUDA_SM80_MAINLOOP_CUH
+#define NIB_CUDA_SM80_MAINLOOP_CUH
+
+static constexpr int UNITS = TILE_N / 16 / NIB_SPEC_WARPS_N;
+static constexpr int TOKENS = TILE_M / 8 / NIB_SPEC_WARPS_M; /* tiles of 8 */
+static_assert(TOKENS % 2 == 0, "ldmatrix brings two tiles of tokens");
+
+static constexpr int SLICE_K = STAGE_K / NIB_SPEC_WARPS_K;
+static constexpr int STEP_K = INTEGERS ? 32 : 16;
+static constexpr int STEPS = SLICE_K / STEP_K;
+static constexpr int FLUSH_K = CHUNK_K < SLICE_K ? CHUNK_K : SLICE_K;
+/* Groups of 16 columns in steps of 32: two products, each with half of the operand zero. */
+static constexpr int HALVES = FLUSH_K < STEP_K ? 2 : 1;
+static constexpr int FLUSH_STEPS = HALVES == 2 ? 1 : FLUSH_K / STEP_K;
+/* Steps whose codes one load brings: 16 bytes a lane of 4 and 8 bits. */
+static constexpr int CODE_STEPS = NIB_CODE.bits == 8 ? 2 : SLICE_K < 64 ? 2 : 4;
+
+/* f16 operands of integers without offset, or beside a float zero, come raw; see dequant.cuh. */
+static constexpr bool FLOAT_ZERO =
+    NIB_SPEC_ZERO == NIB_ZERO_FLOAT || NIB_SPEC_ZERO == NIB_ZERO_RESCALE;
+static constexpr bool FOLD =
+    NIB_CODE.kind == NIB_KIND_INTEGER && !INTEGERS &&
+    !(NIB_COMPUTE == NIB_COMPUTE_F16 &&
+      (FLOAT_ZERO || (NIB_SPEC_ZERO == NIB_ZERO_NONE && NIB_CODE.offset == 0)));
+static constexpr bool FOLD_ZERO = FOLD && NIB_SPEC_ZERO == NIB_ZERO_CODE && NIB_FOLDS_ZERO;
+static constexpr int OFFSET = INTEGERS ? nib_offset<false>() : nib_offset<FOLD>();
+static constexpr bool CODE_ZERO = NIB_SPEC_ZERO == NIB_ZERO_CODE && !FOLD_ZERO;
+static constexpr bool ACT_SUMS = OFFSET != 0 || FLOAT_ZERO || CODE_ZERO;
+
+/* Sums in i32 run over whole groups; with NIB_LATE_SCALE over all of k, and out of here as they are.
+ */
+static constexpr bool WHOLE_GROUPS = NIB_SPEC_ACC == NIB_I32 || NIB_LATE_SCALE;
+static_assert(!WHOLE_GROUPS || NIB_LATE_SCALE || NIB_SPEC_WARPS_K == 1,
+              "the sum over a group is one warp's");
+
+template <bool INTEGER> struct number {
+    typedef float type;
+};
+template <> struct number<true> {
+    typedef int32_t type;
+};
+typedef number<INTEGERS>::type sum_number;
+
+/* Where a warp stands in its block's tile. */
+struct warp_place {
+    int unit, token, slice; /* first unit of 16 rows, first row of act, part of a stage's columns */
+};
+
+NIB_DEVICE warp_place warp_place_of(int thread)
+{
+    const int warp = thread / 32;
+    warp_place place;
+    place.unit = warp % NIB_SPEC_WARPS_N * UNITS;
+    place.token = warp / NIB_SPEC_WARPS_N % NIB_SPEC_WARPS_M * TOKENS * 8;
+    place.slice = warp / (NIB_SPEC_WARPS_N * NIB_SPEC_WARPS_M);
+    return place;
+}
+
+/* What a lane works on. Fragment maps are in mma.cuh. */
+struct state {
+    float tot[UNITS][TOKENS][4];
+    sum_number acc[UNITS][TOKENS][4], act_sum[ACT_SUMS ? TOKENS : 1][4];
+    uint32_t q[UNITS][NIB_WORDS];
+    uint32_t addend[UNITS][2]; /* of folded operands */
+    uint32_t act, codes[NIB_PLANES], scales, zeros; /* addresses of the lane within a stage */
+    uint32_t table;
+    float unlift; /* undoes the tables' lift */
+    int one_scale;
+};
+
+struct operands {
+    uint32_t a[UNITS][NIB_LIMBS][4];
+    uint32_t b[TOKENS][2];
+};
+
+/* Of a step's codes in a unit, for lane 0: [step / 4][unit][lane][step % 4] and so on, the layout
+ * mma64x128. Additive in steps that share no bits. */
+static constexpr int code_place(int bits, int step)
+{
+    return bits == 8   ? step / 2 * 2048 + step % 2 * 8
+           : bits == 4 ? step / 4 * 2048 + step % 4 * 4
+           : bits == 2 ? step / 2 * 4
+                       : step / 4 * 4;
+}
+
+static constexpr int code_unit_bytes(int bits)
+{
+    return bits == 1 ? 256 : 512;
+}
+
+static constexpr int code_lane_bytes(int bits)
+{
+    return bits == 1 ? 8 : 16;
+}
+
+template <int PLANE> NIB_DEVICE void begin_plane(const warp_place &place, int lane, state &s)
+{
+    constexpr int bits = nib_plane_bits(PLANE);
+    s.codes[PLANE] = codes_place<PLANE>() + place.unit / 4 * (PLANE_BLOCK * bits) +
+                     place.unit % 4 * code_unit_bytes(bits) + lane * code_lane_bytes(bits) +
+                     code_place(bits, place.slice * (SLICE_K / 16));
+}
+
+NIB_DEVICE void begin(const nib_cuda_params &p, const warp_place &place, uint32_t table, state &s)
+{
+    const int lane = nib_thread() % 32, row = place.token + (lane >> 4) * 8 + (lane & 7);
+    s.act = act_place(row, place.slice * (SLICE_K / ACT_PIECE_K) + (lane >> 3 & 1));
+    begin_plane<0>(place, lane, s);
+    if constexpr (NIB_PLANES > 1)
+        begin_plane<1>(place, lane, s);
+    if constexpr (NIB_PLANES > 2)
+        begin_plane<2>(place, lane, s);
+    /* A pair, rows g and g + 8, of each unit; [block][chunk][64]. */
+    const int block = place.unit / 4 * CHUNKS, chunk = place.slice * SLICE_K / CHUNK_K;
+    const int pair = p.one_scale ? 0 : place.unit % 4 * 16 + lane / 4 * 2;
+    s.scales = SCALES_AT + ((block + chunk) * 64 + pair) * SCALE_BYTES;
+    s.zeros = ZEROS_AT + ((block + chunk) * 64 + pair) * ZERO_BYTES;
+    s.one_scale = p.one_scale;
+    s.table = table + lane * NIB_TABLE_ENTRY;
+    s.unlift = 1.0f;
+    if constexpr (NIB_CODE.kind == NIB_KIND_TABLE)
+        s.unlift = 1.0f / nib_table_lift(p.table);
+#pragma unroll
+    for (int u = 0; u < UNITS; u++) {
+        s.addend[u][0] = nib_fold_addend(0);
+        s.addend[u][1] = nib_fold_addend(1);
+    }
+}
+
+template <int N> NIB_DEVICE void clear(sum_number (&sums)[N][4])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            sums[i][j] = 0;
+}
+
+NIB_DEVICE void clear_sums(state &s)
+{
+#pragma unroll
+    for (int u = 0; u < UNITS; u++)
+        clear(s.acc[u]);
+    clear(s.act_sum);
+}
+
+/* ---- operands of a step ------------------------------------------------------------------- */
+
+/* Codes of CODE_STEPS steps of 16 columns from the slice's STEP on. */
+template <int PLANE, int STEP> NIB_DEVICE void fetch_plane(uint32_t stage, int slice, state &s)
+{
+    constexpr int bits = nib_plane_bits(PLANE), words = CODE_STEPS * bits / 4;
+#pragma unroll
+    for (int u = 0; u < UNITS; u++) {
+        const uint32_t at = stage + s.codes[PLANE] + u / 4 * (PLANE_BLOCK * bits) +
+                            u % 4 * code_unit_bytes(bits) + code_place(bits, STEP);
+        uint32_t *q = s.q[u] + 2 * nib_plane_shift(PLANE) + nib_plane_word(bits, STEP, 0);
+        if constexpr (words == 4)
+            nib_shared_load4(q, at);
+        else if constexpr (words == 2)
+            nib_shared_load2(q, at);
+        else
+            q[0] = nib_shared_load(at);
+        if constexpr (words == 0) /* a plane of 1 bit: two steps are a byte of each half */
+            q[0] >>= 8 * (slice & 1);
+    }
+}
+
+template <int STEP> NIB_DEVICE void fetch_codes(uint32_t stage, int slice, state &s)
+{
+    fetch_plane<0, STEP>(stage, slice, s);
+    if constexpr (NIB_PLANES > 1)
+        fetch_plane<1, STEP>(stage, slice, s);
+    if constexpr (NIB_PLANES > 2)
+        fetch_plane<2, STEP>(stage, slice, s);
+}
+
+/* The bits of a pair of BYTES-byte elements, both the first when there is only one. */
+template <int BYTES>
+NIB_DEVICE void fetch_pair(uint32_t at, int one_scale, uint32_t (&pair)[2])
+{
+    if constexpr (BYTES == 4) {
+        nib_shared_load2(pair, at);
+    } else {
+        const uint32_t both = BYTES == 2 ? nib_shared_load(at) : nib_shared_load16(at);
+        pair[0] = both & (BYTES == 2 ? 0xffffu : 0xffu);
+        pair[1] = both >> (8 * BYTES);
+    }
+    if (one_scale)
+        pair[1] = pair[0];
+}
+
+static constexpr int group_place(int unit, int chunk, int bytes)
+{
+    return (unit / 4 * CHUNKS * 64 + chunk * 64 + unit % 4 * 16) * bytes;
+}
+
+/* Zeros that operands of a chunk already hold. */
+template <int CHUNK> NIB_DEVICE void fetch_folded_zeros(uint32_t stage, state &s)
+{
+#pragma unroll
+    for (int u = 0; u < UNITS; u++) {
+        uint32_t zero[2];
+        fetch_pair<1>(stage + s.zeros + group_place(u, CHUNK, 1), s.one_scale, zero);
+        s.addend[u][0] = nib_fold_addend_zero<0>(zero[0]);
+        s.addend[u][1] = nib_fold_addend_zero<1>(zero[1]);
+    }
+}
+
+template <int STEP>
+NIB_DEVICE void fetch(uint32_t stage, const warp_place &place, state &s, operands &o)
+{
+    if constexpr (STEP * STEP_K % (CODE_STEPS * 16) == 0)
+        fetch_codes<STEP * STEP_K / 16>(stage, place.slice, s);
+    if constexpr (FOLD_ZERO && STEP % FLUSH_STEPS == 0)
+        fetch_folded_zeros<STEP / FLUSH_STEPS>(stage, s);
+    const uint32_t act = stage + (s.act ^ (STEP * 32));
+#pragma unroll
+    for (int t = 0; t < TOKENS; t += 2)
+        nib_load_matrix4(&o.b[t][0], act + t * 8 * ACT_PITCH);
+#pragma unroll
+    for (int u = 0; u < UNITS; u++) {
+        if constexpr (INTEGERS)
+            nib_dequant_bytes<STEP>(s.q[u], o.a[u][0]);
+        else
+            nib_dequant<FOLD, STEP>(s.q[u], s.table, s.addend[u], o.a[u]);
+    }
+}
+
+/* ---- products ----------------------------------------------------------------------------- */
+
+NIB_DEVICE void multiply_one(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+{
+    nib_mma_bytes(d, a, b);
+}
+
+NIB_DEVICE void multiply_one(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+{
+    nib_mma_halves(d, a, b);
+}
+
+/* HALF: 0 and 1 only the lower or upper 16 of 32 columns, -1 all of them. */
+template <int HALF> NIB_DEVICE void multiply(const operands &o, state &s)
+{
+    constexpr uint32_t low = HALF == 1 ? 0 : ~0u, high = HALF == 0 ? 0 : ~0u;
+#pragma unroll
+    for (int u = 0; u < UNITS; u++)
+#pragma unroll
+        for (int l = 0; l < NIB_LIMBS; l++) {
+            const uint32_t a[4] = {o.a[u][l][0] & low, o.a[u][l][1] & low, o.a[u][l][2] & high,
+                                   o.a[u][l][3] & high};
+#pragma unroll
+            for (int t = 0; t < TOKENS; t++)
+                multiply_one(s.acc[u][t], a, o.b[t]);
+        }
+    if constexpr (ACT_SUMS) {
+        const uint32_t ones[4] = {NIB_ONES & low, NIB_ONES & low, NIB_ONES & high,
+                                  NIB_ONES & high};
+#pragma unroll
+        for (int t = 0; t < TOKENS; t++)
+            multiply_one(s.act_sum[t], ones, o.b[t]);
+    }
+}
+
+/* ---- the end of a group ------------------------------------------------------------------- */
+
+static constexpr float FACTOR[2] = {INTEGERS ? 1.0f : nib_factor<FOLD>(0),
+                                    INTEGERS ? 1.0f : nib_factor<FOLD>(1)};
+
+/* Integers less their offset and zero, modulo 2^32. */
+NIB_DEVICE int32_t group_integer(int32_t acc, int32_t act_sum, uint32_t zero)
+{
+    return acc * (int32_t)nib_factor<false>(0) - (OFFSET + (int32_t)zero) * act_sum;
+}
+
+/* The exact sum over a group as f32, in units of FACTOR; `zero` of CODE_ZERO. */
+NIB_DEVICE float group_sum(int32_t acc, int32_t act_sum, uint32_t zero, const state &)
+{
+    return (float)group_integer(acc, act_sum, zero);
+}
+
+NIB_DEVICE float group_sum(float acc, float act_sum, uint32_t zero, const state &s)
+{
+    if constexpr (NIB_CODE.kind == NIB_KIND_TABLE)
+        return acc * s.unlift; /* before the scale: a lifted sum times a large scale may overflow */
+    if constexpr (OFFSET != 0 || CODE_ZERO)
+        return acc - ((float)OFFSET / FACTOR[0] + (float)zero) * act_sum;
+    return acc;
+}
+
+/* tot += s (acc - z act_sum), or s acc - z act_sum. Factors stay outside until the end, so z is
+ * divided by its. */
+template <int CHUNK> NIB_DEVICE void flush(uint32_t stage, state &s)
+{
+#pragma unroll
+    for (int u = 0; u < UNITS; u++) {
+        float scale[2] = {1.0f, 1.0f}, zero[2] = {0.0f, 0.0f};
+        uint32_t pair[2], code_zero[2] = {0, 0};
+        if constexpr (SCALED) {
+            fetch_pair<SCALE_BYTES>(stage + s.scales + group_place(u, CHUNK, SCALE_BYTES),
+                                    s.one_scale, pair);
+            scale[0] = nib_float_from<NIB_SPEC_SCALE>(pair[0]);
+            scale[1] = nib_float_from<NIB_SPEC_SCALE>(pair[1]);
+        }
+        if constexpr (FLOAT_ZERO) {
+            fetch_pair<ZERO_BYTES>(stage + s.zeros + group_place(u, CHUNK, ZERO_BYTES),
+                                   s.one_scale, pair);
+            zero[0] = nib_float_from<NIB_SPEC_ZERO_TYPE>(pair[0]) * (-1.0f / FACTOR[0]);
+            zero[1] = nib_float_from<NIB_SPEC_ZERO_TYPE>(pair[1]) * (-1.0f / FACTOR[1]);
+        }
+        if constexpr (CODE_ZERO)
+            fetch_pair<1>(stage + s.zeros + group_place(u, CHUNK, 1), s.one_scale, code_zero);
+#pragma unroll
+        for (int t = 0; t < TOKENS; t++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int row = j >> 1;
+                const sum_number act_sum = s.act_sum[ACT_SUMS ? t : 0][j];
+                float sum = group_sum(s.acc[u][t][j], act_sum, code_zero[row], s);
+                if constexpr (NIB_SPEC_ZERO == NIB_ZERO_FLOAT)
+                    sum += zero[row] * (float)act_sum;
+                s.tot[u][t][j] += scale[row] * sum;
+                if constexpr (NIB_SPEC_ZERO == NIB_ZERO_RESCALE)
+                    s.tot[u][t][j] += zero[row] * (float)act_sum;
+            }
+    }
+}
+
+/* What leaves the main loop: f32 sums in their true size, or the bits of i32 (NIB_LATE_SCALE). */
+NIB_DEVICE float final_sum(const state &s, int u, int t, int j)
+{
+    if constexpr (NIB_LATE_SCALE)
+        return nib_float_from_bits((uint32_t)group_integer(
+            (int32_t)s.acc[u][t][j], (int32_t)s.act_sum[ACT_SUMS ? t : 0][j], 0));
+    return s.tot[u][t][j] * (FACTOR[j >> 1] * ACT_FACTOR);
+}
+
+/* ---- the schedule ------------------------------------------------------------------------- */
+
+/* Steps from STEP on; `group_left`: columns to the end of the group, of WHOLE_GROUPS. */
+template <int STEP>
+NIB_DEVICE void run_steps(const nib_cuda_params &p, uint32_t stage, const warp_place &place,
+                          bool last, int64_t &group_left, state &s, operands &now)
+{
+    operands next;
+    constexpr int chunk = HALVES == 2 ? 2 * STEP : STEP / FLUSH_STEPS;
+    if constexpr (STEP + 1 < STEPS)
+        fetch<STEP + 1>(stage, place, s, next);
+    if constexpr (!WHOLE_GROUPS && STEP % FLUSH_STEPS == 0)
+        clear_sums(s);
+    if constexpr (HALVES == 2) {
+        multiply<0>(now, s);
+        flush<chunk>(stage, s);
+        clear_sums(s);
+        multiply<1>(now, s);
+    } else {
+        multiply<-1>(now, s);
+    }
+    if constexpr ((STEP + 1) % FLUSH_STEPS == 0) {
+        constexpr int ended = HALVES == 2 ? chunk + 1 : chunk;
+        group_left -= FLUSH_K;
+        if constexpr (!WHOLE_GROUPS) {
+            flush<ended>(stage, s);
+        } else if (!NIB_LATE_SCALE && (group_left <= 0 || (last && STEP + 1 == STEPS))) {
+            flush<ended>(stage, s);
+            clear_sums(s);
+            group_left = p.group;
+        }
+    }
+    if constexpr (STEP + 1 < STEPS)
+        run_steps<STEP + 1>(p, stage, place, last, group_left, s, next);
+}
+
+/* Activations of a stage that need registers on the way: fetched before a stage's products and
+ * stored behind them. */
+struct held_act {
+    uint32_t words[ACT_PASSES][4];
+};
+
+NIB_DEVICE void act_fetch_all(const nib_cuda_params &p, const act_source &a, held_act &held)
+{
+#pragma unroll
+    for (int i = 0; i < ACT_PASSES; i++)
+        act_fetch(p, a, i, held.words[i]);
+}
+
+NIB_DEVICE void act_store_all(const act_source &a, uint32_t stage, held_act &held)
+{
+#pragma unroll
+    for (int i = 0; i < ACT_PASSES; i++)
+        act_store(a, i, held.words[i], stage);
+}
+
+/* Starts the copies of a stage; `held` receives what store_act must bring later. */
+NIB_DEVICE void load_stage(const nib_cuda_params &p, const act_source &a, int n_block, int k_block,
+                           uint32_t stage, held_act &held)
+{
+    weights_copy(p, n_block, k_block, stage);
+    if constexpr (!ACT_COPIED) {
+        act_fetch_all(p, a, held);
+    } else if (p.aligned) {
+        act_copy(p, a, stage);
+    } else {
+#pragma unroll 1
+        for (int i = 0; i < ACT_PASSES; i++) {
+            act_fetch(p, a, i, held.words[0]);
+            act_store(a, i, held.words[0], stage);
+        }
+    }
+}
+
+/* Sums the products of k blocks [k_begin, k_end) in s.tot (with NIB_LATE_SCALE: to s.acc). */
+NIB_DEVICE void mainloop_run(const nib_cuda_params &p, const warp_place &place, int n_block,
+                             int64_t m0, int k_begin, int k_end, uint32_t ring, state &s)
+{
+#pragma unroll
+    for (int u = 0; u < UNITS; u++)
+#pragma unroll
+        for (int t = 0; t < TOKENS; t++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                s.tot[u][t][j] = 0.0f;
+    clear_sums(s);
+    act_source a = act_begin(p, m0, (int64_t)k_begin * STAGE_K);
+    held_act held;
+    int64_t group_left = p.group - (int64_t)k_begin * STAGE_K % p.group;
+#pragma unroll
+    for (int i = 0; i < NIB_SPEC_STAGES - 1; i++) {
+        if (k_begin + i < k_end) {
+            load_stage(p, a, n_block, k_begin + i, ring + i * STAGE_BYTES, held);
+            if constexpr (!ACT_COPIED)
+                act_store_all(a, ring + i * STAGE_BYTES, held);
+        }
+        act_advance(a);
+        nib_copy_commit();
+    }
+    uint32_t read = ring, write = ring + (NIB_SPEC_STAGES - 1) * STAGE_BYTES;
+    for (int k = k_begin; k < k_end; k++) {
+        nib_copy_wait<NIB_SPEC_STAGES - 2>();
+        /* Orders all threads' copies into stage k before its reads, and the reads of stage k - 1
+         * before the copies into its place. */
+        __syncthreads();
+        const bool more = k + NIB_SPEC_STAGES - 1 < k_end;
+        if (more)
+            load_stage(p, a, n_block, k + NIB_SPEC_STAGES - 1, write, held);
+        nib_copy_commit();
+        operands first;
+        fetch<0>(read, place, s, first);
+        run_steps<0>(p, read, place, k + 1 == k_end, group_left, s, first);
+        if constexpr (!ACT_COPIED)
+            if (more)
+                act_store_all(a, write, held);
+        act_advance(a);
+        write = read;
+        read = read + STAGE_BYTES == ring + NIB_SPEC_STAGES * STAGE_BYTES ? ring
+                                                                         : read + STAGE_BYTES;
+    }
+}
+
+#endif

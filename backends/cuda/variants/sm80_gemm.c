@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The gemm family: kernels/sm80/gemm.cu, for any number of rows of act, on every chip from sm_80
+ * on. A row is a tile and how warps share it. The sizes of a stage are those of
+ * kernels/sm80/load.cuh. The split of K is the one that the model below finds fastest; host/ asks
+ * through variants.h.
+ */
+#include <nibblas/backend.h>
+
+#include "variants/variants.h"
+
+#include <stddef.h>
+
+enum { STAGE_K = 128, BLOCK_N = 64, MOST_PARTS = 16 };
+/* Columns and groups are counted in 32 bits. */
+static const int64_t most_k = (int64_t)1 << 30;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* ---- what a description means here ---- */
+
+static bool is_integer(nib_type type)
+{
+    return (type >= NIB_U1 && type <= NIB_U8) || (type >= NIB_I1 && type <= NIB_I8);
+}
+
+static int type_bits(nib_type type)
+{
+    if (is_integer(type))
+        return type - (type >= NIB_I1 ? NIB_I1 : NIB_U1) + 1;
+    switch (type) {
+    case NIB_TYPE_NONE:
+        return 0;
+    case NIB_F32:
+    case NIB_I32:
+        return 32;
+    case NIB_F16:
+    case NIB_BF16:
+        return 16;
+    case NIB_NF4:
+    case NIB_E2M1:
+    case NIB_LUT4:
+        return 4;
+    case NIB_E3M2:
+    case NIB_E2M3:
+        return 6;
+    default:
+        return 8;
+    }
+}
+
+static bool is_table(nib_type type)
+{
+    return type == NIB_NF4 || type == NIB_LUT4;
+}
+
+static bool multiplies_integers(const nib_gemm_desc *desc)
+{
+    return desc->act_type == NIB_I8 && is_integer(desc->weight.type);
+}
+
+static bool gated(const nib_gemm_desc *desc)
+{
+    return desc->epilogue == NIB_EPILOGUE_SILU_GATED;
+}
+
+static int element_bytes(nib_type type)
+{
+    return (type_bits(type) + 7) / 8;
+}
+
+/* NIB_SPEC_GROUP of kernels/common/types.cuh. */
+static int group_class(const nib_weight_desc *weight)
+{
+    if (weight->group <= 0)
+        return 0;
+    for (int multiple = 128; multiple > 16; multiple /= 2)
+        if (weight->group % multiple == 0)
+            return multiple;
+    return 16;
+}
+
+/* Products with operands of one code: value tables are sums of 16-bit numbers. */
+static int limbs(const nib_gemm_desc *desc)
+{
+    return !is_table(desc->weight.type) ? 1 : desc->act_type == NIB_BF16 ? 3 : 2;
+}
+
+/* Whether the sums of activations are needed, by one more product a step. */
+static bool sums_act(const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    if (w->zero == NIB_ZERO_FLOAT || w->zero == NIB_ZERO_RESCALE)
+        return true;
+    if (multiplies_integers(desc))
+        return w->zero == NIB_ZERO_CODE || (w->type >= NIB_I1 && w->type < NIB_I8);
+    return desc->act_type == NIB_BF16 && w->type == NIB_U8;
+}
+
+static uint32_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    int chunk = group_class(w), blocks = row->tile_n / BLOCK_N;
+    int chunks = chunk ? STAGE_K / chunk : 1;
+    int zero_bytes = w->zero == NIB_ZERO_CODE ? 1 : element_bytes(w->zero_type);
+    int act = row->tile_m * STAGE_K * (multiplies_integers(desc) ? 1 : 2);
+    int codes = row->tile_n * STAGE_K / 8 * type_bits(w->type);
+    int groups = blocks * chunks * BLOCK_N * (element_bytes(w->scale_type) + zero_bytes);
+    return (uint32_t)(act + codes + groups + 255) / 256 * 256;
+}
+
+static uint32_t shared_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    uint32_t table = is_table(desc->weight.type) ? 16 * 32 * (limbs(desc) == 3 ? 8 : 4) : 0;
+    uint32_t ring = (uint32_t)row->stages * stage_bytes(row, desc) + table;
+    uint32_t sums = (uint32_t)(row->tile_m * (row->tile_n + 4)) * 4;
+    return ring > sums ? ring : sums;
+}
+
+static int32_t threads(const nib_cuda_row *row)
+{
+    return 32 * row->warps_n * row->warps_m * row->warps_k;
+}
+
+/* ---- rules ---- */
+
+static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                           const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    if (desc->act_type == NIB_F32)
+        return "tensor cores take no f32 activations";
+    if (w->flags & NIB_WEIGHT_G_IDX)
+        return "it takes groups of neighbouring columns only, not g_idx";
+    if (desc->act_scale == NIB_ACT_SCALE_MX)
+        return "it takes one scale of activations a row or a tensor, not one for 32 columns";
+    if (w->group > 0 && w->group % 16)
+        return "groups must be multiples of 16 columns";
+    if (w->k > most_k)
+        return "it counts columns in 32 bits: k may be at most 2^30";
+    if (desc->acc_type == NIB_I32 && w->group > 0 && row->warps_k > 1)
+        return "exact sums over groups cannot be shared by warps";
+    if (shared_bytes(row, desc) > (uint32_t)chip->shared_block)
+        return "its stages do not fit the chip's shared memory";
+    return NULL;
+}
+
+static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                 nib_cuda_spec *text)
+{
+    const nib_weight_desc *w = &desc->weight;
+    (void)chip;
+    nib_cuda_spec_add(text, "NIB_SPEC_WEIGHT", w->type);
+    nib_cuda_spec_add(text, "NIB_SPEC_ACT", desc->act_type);
+    nib_cuda_spec_add(text, "NIB_SPEC_SCALE", w->scale_type);
+    nib_cuda_spec_add(text, "NIB_SPEC_ZERO", w->zero);
+    nib_cuda_spec_add(text, "NIB_SPEC_ZERO_TYPE", w->zero_type);
+    nib_cuda_spec_add(text, "NIB_SPEC_GROUP", group_class(w));
+    nib_cuda_spec_add(text, "NIB_SPEC_ACC", desc->acc_type);
+    nib_cuda_spec_add(text, "NIB_SPEC_TILE_N", row->tile_n);
+    nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
+    nib_cuda_spec_add(text, "NIB_SPEC_WARPS_N", row->warps_n);
+    nib_cuda_spec_add(text, "NIB_SPEC_WARPS_M", row->warps_m);
+    nib_cuda_spec_add(text, "NIB_SPEC_WARPS_K", row->warps_k);
+    nib_cuda_spec_add(text, "NIB_SPEC_STAGES", row->stages);
+    nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", row->option);
+}
+
+/* ---- the model ---- */
+
+typedef struct cost {
+    double memory, decode, math, rest; /* us */
+} cost;
+
+static double total(const cost *c)
+{
+    double most = c->memory > c->decode ? c->memory : c->decode;
+    most = most > c->math ? most : c->math;
+    return most + 0.15 * (c->memory + c->decode + c->math - most) + c->rest;
+}
+
+/* Blocks that a multiprocessor holds. */
+static int64_t resident(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                        const nib_gemm_desc *desc)
+{
+    int64_t by_shared = chip->shared_unit / ((int64_t)shared_bytes(row, desc) + 1024);
+    int64_t by_row = row->option > 0 ? row->option : 1;
+    return by_shared < 1 ? 1 : by_shared < by_row ? by_shared : by_row;
+}
+
+/* Issue slots that 16 rows x 16 columns of codes take on their way to an operand, by the number of
+ * planes and the way of the type. */
+static double decode_slots(const nib_gemm_desc *desc)
+{
+    static const double by_bits[9] = {0, 10, 9, 17, 9, 17, 17, 25, 9};
+    const nib_weight_desc *w = &desc->weight;
+    if (is_table(w->type))
+        return 60;
+    if (w->type == NIB_E4M3 || w->type == NIB_E5M2)
+        return 22;
+    if (!is_integer(w->type))
+        return 20;
+    return by_bits[type_bits(w->type)] + (desc->act_type == NIB_BF16 ? 3 : 0);
+}
+
+/* Time with K in `split` parts: blocks are dealt out in waves; on a multiprocessor its resident
+ * blocks share the products' pipe and the issue slots, and hide each other's latencies. */
+static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                  int64_t m, int64_t split)
+{
+    const nib_weight_desc *w = &desc->weight;
+    int64_t tiles_n = ceil_div(ceil_div(w->n, BLOCK_N), row->tile_n / BLOCK_N);
+    int64_t blocks = tiles_n * ceil_div(m, row->tile_m) * split;
+    int64_t stages = ceil_div(ceil_div(w->k, STAGE_K), split);
+    int64_t held = resident(row, chip, desc), slots = held * chip->units;
+    int64_t waves = blocks / slots, left = blocks % slots;
+    /* Blocks that the busiest multiprocessor runs, one after the other or side by side. */
+    double rounds = (double)(waves * held + ceil_div(left, chip->units));
+    double side_by_side = waves ? (double)held : (double)ceil_div(left, chip->units);
+    double steps = STAGE_K / 16.0, units = row->tile_n / 16.0, tiles = row->tile_m / 8.0;
+    bool integers = multiplies_integers(desc);
+    double peak = integers ? chip->i8_top_per_s : chip->f16_tflop_per_s;
+    /* The products of 16 x 8 x 16 a clock: mma.sync reaches two thirds of Hopper's peak. */
+    double share = chip->cc == 90 ? 0.62 : 0.85;
+    double products_clock = peak * 1e3 / (chip->units * chip->ghz) * share / 4096;
+    double products =
+        steps * units * tiles * limbs(desc) + (sums_act(desc) ? steps * tiles * row->warps_n : 0);
+    double math = products / products_clock;
+    double decode =
+        (steps * units * decode_slots(desc) * row->warps_m + steps * tiles / 2 * row->warps_n * 2 +
+         products + units * tiles * 8 * row->warps_k) /
+        4;
+    /* Between stages a block waits for its barrier and its first operands. */
+    double warps = threads(row) / 32.0;
+    double wait = 500 / side_by_side, floor_clocks = 350 * (warps < 4 ? 1.5 : 1);
+    double clocks = math > decode ? math : decode;
+    if (clocks < floor_clocks / side_by_side)
+        math += floor_clocks / side_by_side - clocks;
+    double stage_us = 1 / (chip->ghz * 1e3);
+    double bytes = (double)w->n * (double)w->k * type_bits(w->type) / 8 +
+                   2.0 * (double)m * ((double)w->k + (double)w->n);
+    double in_use = blocks < chip->units ? (double)blocks / chip->units : 1;
+    cost c = {
+        .memory = bytes / (chip->read_gb_per_s * 0.85e3 * (in_use > 0.5 ? 1 : in_use * 2)),
+        .decode = rounds * (double)stages * decode * stage_us,
+        .math = rounds * (double)stages * math * stage_us,
+        .rest = rounds / side_by_side * (1.0 + wait * stage_us * 2),
+    };
+    if (split > 1)
+        c.rest += 2.5 + (double)m * (double)w->n * 8 * (double)split / (chip->read_gb_per_s * 2e3);
+    return c;
+}
+
+/* Gated pairs meet in the reduction, so K always has two parts then. Sums of i32 over groups and
+ * bits that do not depend on m want one. */
+static int64_t parts(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                     int64_t m)
+{
+    int64_t least = gated(desc) ? 2 : 1, best = least;
+    int64_t most = ceil_div(desc->weight.k, 2 * STAGE_K);
+    if (desc->flags & NIB_GEMM_BATCH_INVARIANT)
+        return least;
+    if (desc->acc_type == NIB_I32 && desc->weight.group > 0)
+        return least;
+    if (most > MOST_PARTS)
+        most = MOST_PARTS;
+    double best_us = 0;
+    for (int64_t split = least; split <= most || split == least; split++) {
+        cost c = model(row, chip, desc, m, split);
+        double us = total(&c);
+        if (split == least || us < best_us)
+            best = split, best_us = us;
+    }
+    return best;
+}
+
+/* The split for every m of as many tiles is the same. */
+static int64_t parts_of_tiles(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                              const nib_gemm_desc *desc, int64_t tiles_m)
+{
+    int64_t tiles_n = ceil_div(desc->weight.n, row->tile_n);
+    /* From two full waves on parts only cost. */
+    if (tiles_m >= 4 * (int64_t)chip->units || tiles_m * tiles_n >= 4 * (int64_t)chip->units)
+        return gated(desc) ? 2 : 1;
+    return parts(row, chip, desc, tiles_m * row->tile_m);
+}
+
+/* The most that any smaller m takes: fewer tiles are split into more parts. */
+static uint64_t workspace(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                          const nib_gemm_desc *desc, int64_t m)
+{
+    int64_t tiles_m = ceil_div(m, row->tile_m), tiles_n = ceil_div(desc->weight.n, row->tile_n);
+    int64_t most = gated(desc) ? 2 * m : 0;
+    for (int64_t t = 1; t <= tiles_m && t * tiles_n < 4 * (int64_t)chip->units; t++) {
+        int64_t split = parts_of_tiles(row, chip, desc, t);
+        int64_t rows = t < tiles_m ? t * row->tile_m : m;
+        if (split > 1 && split * rows > most)
+            most = split * rows;
+    }
+    return (uint64_t)most * (uint64_t)desc->weight.n * sizeof(float);
+}
+
+static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                  int64_t m, nib_cuda_shape *out)
+{
+    int64_t tiles_m = ceil_div(m, row->tile_m), tiles_n = ceil_div(desc->weight.n, row->tile_n);
+    int64_t split = parts_of_tiles(row, chip, desc, tiles_m);
+    *out = (nib_cuda_shape){.grid = {(uint32_t)(tiles_m * tiles_n), (uint32_t)split, 1},
+                            .block = (uint32_t)threads(row),
+                            .shared_bytes = shared_bytes(row, desc),
+                            .split = (int32_t)split,
+                            .workspace_bytes = workspace(row, chip, desc, m)};
+}
+
+static double predict(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                      int64_t m, const char **bound)
+{
+    int64_t split = parts_of_tiles(row, chip, desc, ceil_div(m, row->tile_m));
+    cost c = model(row, chip, desc, m, split);
+    if (bound)
+        *bound = c.math >= c.memory && c.math >= c.decode ? "math"
+                 : c.decode > c.memory                    ? "decode"
+                                                          : "memory";
+    return total(&c);
+}
+
+static const nib_cuda_family family = {
+    .name = "gemm",
+    .source = "kernels/sm80/gemm.cu",
+    .entry = "nib_gemm",
+    .reduce = "nib_reduce",
+    .refusal = refusal,
+    .spec = spec,
+    .shape = shape,
+    .predict = predict,
+};
+
+/* ---- the table ---- */
+
+/* Rows of act and W, stages, warps along n, m and k, blocks a multiprocessor. The same number of
+ * batch_invariant: the order of the sum depends on the warps along k alone. */
+#define ROW(m, n, s, wn, wm, wk, held)                                                \
+    {                                                                                 \
+        .variant = {.size = sizeof(nib_variant),                                      \
+                    .id = "gemm-sm80-m" #m "n" #n "k128s" #s "w" #wn "x" #wm "x" #wk, \
+                    .isa = "sm_80",                                                   \
+                    .source = "kernels/sm80/gemm.cu",                                 \
+                    .m_min = 1,                                                       \
+                    .m_tile = m,                                                      \
+                    .n_tile = n,                                                      \
+                    .k_tile = STAGE_K,                                                \
+                    .stages = s,                                                      \
+                    .threads = 32 * wn * wm * wk,                                     \
+                    .decode_per_ns = 50,                                              \
+                    .decode_m = m,                                                    \
+                    .efficiency = 0.4,                                                \
+                    .math_type = NIB_F16,                                             \
+                    .batch_invariant = 80 + wk},                                      \
+        .family = &family, .cc_min = 80, .portable = true, .tile_n = n, .tile_m = m,  \
+        .warps_n = wn, .warps_m = wm, .warps_k = wk, .stages = s, .option = held      \
+    }
+
+const nib_cuda_row nib_cuda_sm80_gemm_rows[] = {
+    ROW(16, 64, 4, 2, 1, 4, 2),   ROW(16, 128, 4, 4, 1, 2, 2),  ROW(16, 128, 4, 4, 1, 1, 4),
+    ROW(32, 64, 4, 2, 1, 4, 2),   ROW(32, 128, 4, 4, 1, 2, 2),  ROW(32, 128, 4, 4, 1, 1, 3),
+    ROW(32, 256, 4, 8, 1, 1, 2),  ROW(64, 64, 4, 2, 1, 2, 2),   ROW(64, 128, 4, 4, 1, 1, 2),
+    ROW(64, 128, 4, 4, 1, 2, 1),  ROW(64, 256, 4, 8, 1, 1, 1),  ROW(128, 64, 2, 2, 2, 1, 2),
+    ROW(128, 128, 4, 4, 2, 1, 1), ROW(128, 128, 3, 4, 2, 1, 1), ROW(128, 128, 2, 4, 2, 1, 1),
+    {.variant = {.id = NULL}},
+};

@@ -39,6 +39,10 @@ void nib_cuda_chip_usual(const nib_cuda_target *target, nib_cuda_chip *chip);
 void nib_cuda_chip_rates(const char *name, const nib_cuda_target *target, double bus_gb_per_s,
                          nib_cuda_chip *chip);
 
+/* Known products of a target, by index; false past the last. A device of that product has the same
+ * facts, but for its cache. */
+bool nib_cuda_chip_product(const nib_cuda_target *target, uint32_t index, nib_cuda_chip *chip);
+
 /* ---- devices ---- */
 
 typedef struct nib_cuda_module nib_cuda_module;

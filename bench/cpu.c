@@ -236,7 +236,8 @@ static int contest(options *o, bench_machine *machine, nib_device *dev, const ca
     bench_contender list[MAX_CONTENDERS];
     bench_problem p;
     int count = 0, failed = 0;
-    if (!bench_problem_make(&p, weight, first->m, q4_0, dense))
+    unsigned want = (q4_0 ? BENCH_WANT_Q4_0 : 0) | (dense ? BENCH_WANT_DENSE : 0);
+    if (!bench_problem_make(&p, weight, first->m, want))
         return 1;
     if (bench_read_make(&list[count], &p, &settings, packed_bytes(weight)))
         count++;

@@ -31,22 +31,6 @@ static void destroy_ours(bench_contender *self)
     free(s);
 }
 
-static const void *act_of(const bench_problem *p, nib_type type)
-{
-    switch (type) {
-    case NIB_F32:
-        return p->act;
-    case NIB_F16:
-        return p->act_f16;
-    case NIB_BF16:
-        return p->act_bf16;
-    case NIB_I8:
-        return p->act_i8;
-    default:
-        return NULL;
-    }
-}
-
 static double tolerance_of(const nib_gemm_desc *desc)
 {
     if (desc->flags & NIB_GEMM_ACT_DYNAMIC_I8)
@@ -91,7 +75,7 @@ static nib_status set_args(ours_state *s, const bench_problem *p, const nib_gemm
     bytes = (bytes + 63) / 64 * 64;
     s->args = (nib_gemm_args){.size = sizeof(s->args),
                               .m = p->m,
-                              .act = act_of(p, desc->act_type),
+                              .act = bench_problem_act(p, desc->act_type),
                               .lda = p->weight.k,
                               .act_scale = desc->act_scale ? p->act_i8_scale : NULL,
                               .out = out,
@@ -116,7 +100,7 @@ bool bench_ours_make(bench_contender *c, const bench_problem *p, const bench_set
                      nib_device *dev, const nib_gemm_desc *desc)
 {
     bool i8 = desc->act_type == NIB_I8;
-    if (!act_of(p, desc->act_type) || desc->bias_type || desc->epilogue ||
+    if (!bench_problem_act(p, desc->act_type) || desc->bias_type || desc->epilogue ||
         desc->out_type == NIB_I32 ||
         desc->act_scale != (i8 ? NIB_ACT_SCALE_ROW : NIB_ACT_SCALE_NONE)) {
         fprintf(stderr, "bench: timed are a=f32, f16, bf16 without scales and a=i8 as=row, "

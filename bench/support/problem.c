@@ -168,90 +168,152 @@ static bool make_q4_0(bench_problem *p)
     return true;
 }
 
-/* About normal (a sum of twelve), cut to eight significant bits so that f16 and bf16 hold it. */
-static float random_act(uint64_t *seed)
+/* About normal (a sum of twelve), cut to as many significant bits as every type of activations here
+ * holds: eight, or for the eight-bit floats three. */
+static float random_act(uint64_t *seed, bool coarse)
 {
     float sum = -6.0f;
     for (int i = 0; i < 12; i++)
         sum += (float)(next_random(seed) >> 40) * 0x1p-24f;
-    float cut = float_of_bits(bits_of_float(sum) & 0xffff0000u);
-    return fabsf(cut) < 0x1p-8f ? 0.0f : cut;
+    float cut = float_of_bits(bits_of_float(sum) & (coarse ? 0xffe00000u : 0xffff0000u));
+    return fabsf(cut) < (coarse ? 0x1p-6f : 0x1p-8f) ? 0.0f : cut;
 }
 
-static bool make_act(bench_problem *p, uint64_t *seed)
+/* The bits of a value that a small float of this many mantissa bits and bias holds exactly. */
+static uint8_t small_float(float value, int mantissa, int bias)
 {
-    int64_t k = p->weight.k, count = p->m * k;
-    p->act = malloc((size_t)count * sizeof(float));
-    p->act_f16 = malloc((size_t)count * 2);
-    p->act_bf16 = malloc((size_t)count * 2);
-    p->act_i8 = malloc((size_t)count);
-    p->act_i8_scale = malloc((size_t)p->m * sizeof(float));
-    if (!p->act || !p->act_f16 || !p->act_bf16 || !p->act_i8 || !p->act_i8_scale)
-        return false;
-    for (int64_t i = 0; i < count; i++) {
-        p->act[i] = random_act(seed);
-        uint32_t bits = bits_of_float(p->act[i]);
+    uint32_t bits = bits_of_float(value), magnitude = bits & 0x7fffffff;
+    if (!magnitude)
+        return 0;
+    uint32_t rebased = (magnitude >> (23 - mantissa)) - ((uint32_t)(127 - bias) << mantissa);
+    return (uint8_t)(bits >> 24 & 0x80) | (uint8_t)rebased;
+}
+
+static void make_act_row(bench_problem *p, int64_t row)
+{
+    int64_t k = p->weight.k;
+    uint64_t seed = 0x5eed + (uint64_t)row * 0x9e3779b97f4a7c15u; /* rows may be made at once */
+    float largest = 0;
+    for (int64_t i = row * k; i < (row + 1) * k; i++) {
+        float value = p->act[i] = random_act(&seed, p->act_e4m3 != NULL);
+        uint32_t bits = bits_of_float(value);
+        largest = fmaxf(largest, fabsf(value));
         p->act_bf16[i] = (uint16_t)(bits >> 16);
         /* Exact: rebias the exponent by 127 - 15; values lie in [2^-8, 8). */
         p->act_f16[i] = (uint16_t)((bits >> 16 & 0x8000) |
-                                   (p->act[i] ? ((bits & 0x7fffffff) >> 13) - (112 << 10) : 0));
+                                   (value ? ((bits & 0x7fffffff) >> 13) - (112 << 10) : 0));
+        if (p->act_e4m3) {
+            p->act_e4m3[i] = small_float(value, 3, 7);
+            p->act_e5m2[i] = small_float(value, 2, 15);
+        }
     }
-    for (int64_t row = 0; row < p->m; row++) {
-        float largest = 0;
-        for (int64_t i = 0; i < k; i++)
-            largest = fmaxf(largest, fabsf(p->act[row * k + i]));
-        p->act_i8_scale[row] = largest / 127;
-        for (int64_t i = 0; i < k; i++)
-            p->act_i8[row * k + i] = (int8_t)lrintf(p->act[row * k + i] / p->act_i8_scale[row]);
-    }
+    p->act_i8_scale[row] = largest > 0 ? largest / 127 : 1;
+    for (int64_t i = row * k; i < (row + 1) * k; i++)
+        p->act_i8[i] = (int8_t)lrintf(p->act[i] / p->act_i8_scale[row]);
+}
+
+static bool make_act(bench_problem *p, bool coarse)
+{
+    size_t count = (size_t)(p->m * p->weight.k);
+    p->act = malloc(count * sizeof(float));
+    p->act_f16 = malloc(count * 2);
+    p->act_bf16 = malloc(count * 2);
+    p->act_i8 = malloc(count);
+    p->act_i8_scale = malloc((size_t)p->m * sizeof(float));
+    p->act_e4m3 = coarse ? malloc(count) : NULL;
+    p->act_e5m2 = coarse ? malloc(count) : NULL;
+    if (!p->act || !p->act_f16 || !p->act_bf16 || !p->act_i8 || !p->act_i8_scale ||
+        (coarse && (!p->act_e4m3 || !p->act_e5m2)))
+        return false;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static)
+#endif
+    for (int64_t row = 0; row < p->m; row++)
+        make_act_row(p, row);
     return true;
+}
+
+/* All rows, or the first half of the sample and then ever fewer: the rows around each power of two,
+ * where tiles of rows end, and the last. */
+static void choose_rows(bench_problem *p)
+{
+    if (p->m <= BENCH_ROWS) {
+        for (p->rows = 0; p->rows < p->m; p->rows++)
+            p->row[p->rows] = p->rows;
+        return;
+    }
+    for (p->rows = 0; p->rows < BENCH_ROWS / 2; p->rows++)
+        p->row[p->rows] = p->rows;
+    for (int64_t power = 64; power < p->m && p->rows + 4 < BENCH_ROWS; power *= 2)
+        for (int64_t row = power - 1; row <= power + power / 2; row += row < power ? 1 : power / 2)
+            if (row > p->row[p->rows - 1] && row < p->m - 1)
+                p->row[p->rows++] = row;
+    p->row[p->rows++] = p->m - 1;
+}
+
+static void reference_column(bench_problem *p, int64_t s, float *row)
+{
+    int64_t k = p->weight.k;
+    dequantize_row(p, p->column[s], row);
+    for (int64_t r = 0; r < p->rows; r++) {
+        int64_t m = p->row[r];
+        double sum = 0, sum_i8 = 0;
+        for (int64_t i = 0; i < k; i++) {
+            sum += (double)row[i] * p->act[m * k + i];
+            sum_i8 += (double)row[i] * p->act_i8[m * k + i];
+        }
+        p->ref[r * p->samples + s] = sum;
+        p->ref_i8[r * p->samples + s] = sum_i8 * p->act_i8_scale[m];
+    }
 }
 
 static bool make_reference(bench_problem *p)
 {
     int64_t n = p->weight.n, k = p->weight.k;
-    float *row = malloc((size_t)k * sizeof(float));
+    bool whole = true;
     p->samples = n < BENCH_SAMPLES ? n : BENCH_SAMPLES;
-    p->ref = malloc((size_t)(p->m * p->samples) * sizeof(double));
-    p->ref_i8 = malloc((size_t)(p->m * p->samples) * sizeof(double));
-    if (!row || !p->ref || !p->ref_i8) {
-        free(row);
+    choose_rows(p);
+    p->ref = malloc((size_t)(p->rows * p->samples) * sizeof(double));
+    p->ref_i8 = malloc((size_t)(p->rows * p->samples) * sizeof(double));
+    if (!p->ref || !p->ref_i8)
         return false;
-    }
-    for (int64_t s = 0; s < p->samples; s++) {
+    for (int64_t s = 0; s < p->samples; s++)
         p->column[s] = p->samples > 1 ? s * (n - 1) / (p->samples - 1) : 0;
-        dequantize_row(p, p->column[s], row);
-        for (int64_t m = 0; m < p->m; m++) {
-            double sum = 0, sum_i8 = 0;
-            for (int64_t i = 0; i < k; i++) {
-                sum += (double)row[i] * p->act[m * k + i];
-                sum_i8 += (double)row[i] * p->act_i8[m * k + i];
-            }
-            p->ref[m * p->samples + s] = sum;
-            p->ref_i8[m * p->samples + s] = sum_i8 * p->act_i8_scale[m];
-        }
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic) reduction(&& : whole)
+#endif
+    for (int64_t s = 0; s < p->samples; s++) {
+        float *row = malloc((size_t)k * sizeof(float));
+        whole = whole && row;
+        if (row)
+            reference_column(p, s, row);
+        free(row);
     }
-    free(row);
+    return whole;
+}
+
+static bool make_dense(bench_problem *p)
+{
+    int64_t n = p->weight.n, k = p->weight.k;
+    p->dense = malloc((size_t)(n * k) * sizeof(float));
+    if (!p->dense)
+        return false;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static)
+#endif
+    for (int64_t row = 0; row < n; row++)
+        dequantize_row(p, row, p->dense + row * k);
     return true;
 }
 
-bool bench_problem_make(bench_problem *p, const nib_weight_desc *weight, int64_t m, bool want_q4_0,
-                        bool want_dense)
+bool bench_problem_make(bench_problem *p, const nib_weight_desc *weight, int64_t m, unsigned want)
 {
     uint64_t seed = 20240601;
     *p = (bench_problem){.weight = *weight, .m = m};
-    if (!make_weights(p, &seed) || !make_act(p, &seed) || !make_reference(p) ||
-        (want_q4_0 && !make_q4_0(p)))
-        goto fail;
-    if (want_dense) {
-        p->dense = malloc((size_t)(weight->n * weight->k) * sizeof(float));
-        if (!p->dense)
-            goto fail;
-        for (int64_t row = 0; row < weight->n; row++)
-            dequantize_row(p, row, p->dense + row * weight->k);
-    }
-    return true;
-fail:
+    if (make_weights(p, &seed) && make_act(p, want & BENCH_WANT_COARSE) && make_reference(p) &&
+        (!(want & BENCH_WANT_Q4_0) || make_q4_0(p)) &&
+        (!(want & BENCH_WANT_DENSE) || make_dense(p)))
+        return true;
     bench_problem_free(p);
     return false;
 }
@@ -268,21 +330,53 @@ void bench_problem_free(bench_problem *p)
     free(p->act_bf16);
     free(p->act_i8);
     free(p->act_i8_scale);
+    free(p->act_e4m3);
+    free(p->act_e5m2);
     free(p->ref);
     free(p->ref_i8);
     *p = (bench_problem){0};
 }
 
-double bench_problem_error(const bench_problem *p, const void *out, nib_type out_type, bool i8)
+const void *bench_problem_act(const bench_problem *p, nib_type type)
+{
+    switch (type) {
+    case NIB_F32:
+        return p->act;
+    case NIB_F16:
+        return p->act_f16;
+    case NIB_BF16:
+        return p->act_bf16;
+    case NIB_I8:
+        return p->act_i8;
+    case NIB_E4M3:
+        return p->act_e4m3;
+    case NIB_E5M2:
+        return p->act_e5m2;
+    default:
+        return NULL;
+    }
+}
+
+double bench_problem_error(const bench_problem *p, int64_t m, const void *out, nib_type out_type,
+                           bool i8, double *worst)
 {
     const double *ref = i8 ? p->ref_i8 : p->ref;
-    double error = 0, norm = 0;
-    for (int64_t m = 0; m < p->m; m++)
+    double error = 0, norm = 0, most = 0;
+    int64_t count = 0, rows = 0;
+    while (rows < p->rows && p->row[rows] < m)
+        rows++;
+    for (int64_t i = 0; i < rows * p->samples; i++, count++)
+        norm += ref[i] * ref[i];
+    double rms = sqrt(norm / (double)count);
+    for (int64_t r = 0; r < rows; r++)
         for (int64_t s = 0; s < p->samples; s++) {
-            double want = ref[m * p->samples + s];
-            double got = decode_at(out_type, out, m * p->weight.n + p->column[s]);
+            double want = ref[r * p->samples + s];
+            double got = decode_at(out_type, out, p->row[r] * p->weight.n + p->column[s]);
+            double share = fabs(got - want) / (fabs(want) + rms);
             error += (got - want) * (got - want);
-            norm += want * want;
+            most = share <= most ? most : share; /* a NaN stays */
         }
+    if (worst)
+        *worst = most;
     return sqrt(error / norm);
 }

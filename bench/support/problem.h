@@ -10,8 +10,17 @@
 #include <nibblas/nibblas.h>
 #include <stdbool.h>
 
-/* Results are checked on this many of the n output features, the first and the last included. */
+/* Results are checked on this many of the n output features and of the m rows, the first and the
+ * last included. */
 #define BENCH_SAMPLES 192
+#define BENCH_ROWS    160
+
+/* What a problem may hold beside weights and activations. */
+enum {
+    BENCH_WANT_Q4_0 = 1,
+    BENCH_WANT_DENSE = 2,
+    BENCH_WANT_COARSE = 4 /* activations exact in e4m3 and e5m2 as well, in act_e4m3 and act_e5m2 */
+};
 
 typedef struct bench_problem {
     nib_weight_desc weight;
@@ -27,22 +36,30 @@ typedef struct bench_problem {
     uint16_t *act_bf16;
     int8_t *act_i8;      /* act rounded, one scale a row */
     float *act_i8_scale; /* [m] */
-    int64_t samples;
+    uint8_t *act_e4m3, *act_e5m2;
+    int64_t rows, samples;
+    int64_t row[BENCH_ROWS]; /* ascending */
     int64_t column[BENCH_SAMPLES];
-    double *ref;    /* [m, samples] of act */
-    double *ref_i8; /* [m, samples] of act_i8 */
+    double *ref;    /* [rows, samples] of act */
+    double *ref_i8; /* [rows, samples] of act_i8 */
 } bench_problem;
 
 /* Whether the weights are what Q4_0 holds: i4, groups of 32, f16 scales, no zeros. */
 bool bench_is_q4_0(const nib_weight_desc *weight);
 
-/* Makes a problem; false (with a line on stderr) for what this benchmark does not generate. */
-bool bench_problem_make(bench_problem *p, const nib_weight_desc *weight, int64_t m, bool want_q4_0,
-                        bool want_dense);
+/* Makes a problem; false (with a line on stderr) for what this benchmark does not generate. `want`:
+ * bits of BENCH_WANT_*. */
+bool bench_problem_make(bench_problem *p, const nib_weight_desc *weight, int64_t m, unsigned want);
 void bench_problem_free(bench_problem *p);
 
-/* Norm of (out - reference) over the norm of the reference, on the sampled columns; out [m, n] in
- * `out_type` (f32, f16 or bf16). NaN when anything is NaN. */
-double bench_problem_error(const bench_problem *p, const void *out, nib_type out_type, bool i8);
+/* The activations [m, k] in a type, NULL for types that this problem does not hold. */
+const void *bench_problem_act(const bench_problem *p, nib_type type);
+
+/* Norm of (out - reference) over the norm of the reference, on the sampled rows below m and
+ * columns; out [m, n] in `out_type` (f32, f16 or bf16). NaN when anything is NaN. `worst`, which
+ * may be NULL, receives the largest |out - reference| over |reference| + the root mean square of
+ * all: one bad element shows there. */
+double bench_problem_error(const bench_problem *p, int64_t m, const void *out, nib_type out_type,
+                           bool i8, double *worst);
 
 #endif

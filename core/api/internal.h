@@ -53,6 +53,13 @@ nib_status nib_packing_bytes(const nib_packing *packing, const nib_weight_desc *
 /* Weights of a gemm with fresh device memory and nothing in it. */
 nib_status nib_weights_new(nib_gemm *gemm, float alpha, nib_weights **out);
 
+/* The sections of weights where they are, in the device's memory. */
+nib_status nib_weights_in_place(const nib_weights *weights, nib_stored_weights *out);
+
+/* The matrix whose planes are the sections from `first` on, in the layout of `text`. */
+nib_status nib_stored_matrix(const nib_stored_weights *stored, const char *text, int32_t bits,
+                             int64_t n, int64_t k, int first, nib_layout *made, nib_matrix *out);
+
 /* The sections of weights as host memory: the memory itself, or a copy that `owned` then holds. */
 nib_status nib_weights_host(const nib_weights *weights, nib_stored_weights *out, void **owned);
 

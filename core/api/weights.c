@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packed weights: packing, unpacking, slicing and conversion. All of them copy matrices between
- * layouts (layout/copy.c) in host memory; on devices with memory of their own, whole sections go up
- * and down.
+ * Packed weights: packing, slicing and conversion; unpack.c has the way out. All of them copy
+ * matrices between layouts: in the device's memory where it can (convert.c), else in host memory
+ * (layout/copy.c), with whole sections going up and down where the device has memory of its own.
  */
+#include "api/convert.h"
 #include "api/internal.h"
 
 #include "base/checked.h"
@@ -107,7 +108,7 @@ nib_status nib_weights_get_info(const nib_weights *weights, nib_weights_info *in
     return nib_struct_write(info, &full, sizeof(full), sizeof(full), "nib_weights_info");
 }
 
-nib_status nib_weights_host(const nib_weights *weights, nib_stored_weights *out, void **owned)
+nib_status nib_weights_in_place(const nib_weights *weights, nib_stored_weights *out)
 {
     const nib_packed *p = &weights->packed;
     nib_stored_weights stored = {
@@ -116,14 +117,21 @@ nib_status nib_weights_host(const nib_weights *weights, nib_stored_weights *out,
         .layout = weights->packing.codes_text,
         .scale_layout = p->scales ? weights->packing.scales_text : NULL,
         .zero_layout = p->zeros ? weights->packing.zeros_text : NULL,
+        .section = {p->codes[0], p->codes[1], p->codes[2], p->scales, p->zeros, p->g_idx, p->table},
     };
     nib_status status = nib_packing_bytes(&weights->packing, &weights->desc, stored.bytes);
+    if (!status)
+        *out = stored;
+    return status;
+}
+
+nib_status nib_weights_host(const nib_weights *weights, nib_stored_weights *out, void **owned)
+{
+    nib_stored_weights stored;
+    nib_status status = nib_weights_in_place(weights, &stored);
     if (status)
         return status;
-    const void *sections[NIB_SECTION_KINDS] = {p->codes[0], p->codes[1], p->codes[2], p->scales,
-                                               p->zeros,    p->g_idx,    p->table};
     if (weights->dev->host_memory) {
-        memcpy(stored.section, sections, sizeof(sections));
         *owned = NULL;
         *out = stored;
         return NIB_OK;
@@ -142,7 +150,7 @@ nib_status nib_weights_host(const nib_weights *weights, nib_stored_weights *out,
     }
     for (int i = 0; i < NIB_SECTION_KINDS; i++)
         if (stored.bytes[i])
-            stored.section[i] = copy + ((const unsigned char *)sections[i] -
+            stored.section[i] = copy + ((const unsigned char *)stored.section[i] -
                                         (const unsigned char *)weights->memory);
     *owned = copy;
     *out = stored;
@@ -169,24 +177,64 @@ typedef struct nib_pack_job {
     const int32_t *g_idx; /* already at k0 */
     const float *table;
     float alpha;
+    bool on_device; /* all of it lies in the memory of the gemm's device */
 } nib_pack_job;
+
+/* How matrices get to the new weights' memory. */
+typedef nib_status copy_fn(nib_device *dev, const nib_matrix *from, int64_t n0, int64_t k0,
+                           const nib_matrix *to, const nib_copy_change *change);
+
+static nib_status copy_on_host(nib_device *dev, const nib_matrix *from, int64_t n0, int64_t k0,
+                               const nib_matrix *to, const nib_copy_change *change)
+{
+    (void)dev;
+    return nib_matrix_copy(from, n0, k0, to, change);
+}
+
+/* Codes, scales and zeros. */
+static nib_status fill_matrices(const nib_gemm *gemm, const nib_pack_job *job, copy_fn *copy,
+                                unsigned char *base, const size_t at[NIB_SECTION_KINDS])
+{
+    const nib_weight_desc *d = &gemm->desc.weight;
+    int64_t rows = nib_desc_scale_rows(d), groups = nib_desc_groups(d);
+    nib_matrix to = section_matrix(&gemm->packing.codes, d->n, d->k, base, at, NIB_SECTION_CODES0);
+    nib_status status = copy(gemm->dev, &job->codes, job->n0, job->k0, &to, NULL);
+    if (!status && d->scale_type) {
+        to = section_matrix(&gemm->packing.scales, rows, groups, base, at, NIB_SECTION_SCALES);
+        status = copy(gemm->dev, &job->scales, job->row0, job->group0, &to, NULL);
+    }
+    if (!status && d->zero) {
+        to = section_matrix(&gemm->packing.zeros, rows, groups, base, at, NIB_SECTION_ZEROS);
+        status = copy(gemm->dev, &job->zeros, job->row0, job->group0, &to, &job->zero_change);
+    }
+    return status;
+}
+
+/* In the device's memory. Less than half of a matrix on the host is not worth sending all of it. */
+static nib_status fill_device(const nib_gemm *gemm, const nib_pack_job *job, unsigned char *base,
+                              const size_t bytes[NIB_SECTION_KINDS],
+                              const size_t at[NIB_SECTION_KINDS])
+{
+    const nib_weight_desc *d = &gemm->desc.weight;
+    nib_copy_kind kind = job->on_device ? NIB_COPY_ON_DEVICE : NIB_COPY_TO_DEVICE;
+    if (!job->on_device && d->n * d->k < job->codes.n * job->codes.k / 2)
+        return nib_fail(NIB_UNSUPPORTED, "the slice is small");
+    nib_status status = fill_matrices(
+        gemm, job, job->on_device ? nib_convert_on_device : nib_convert_to_device, base, at);
+    if (!status && job->g_idx)
+        status = nib_memory_copy(gemm->dev, base + at[NIB_SECTION_G_IDX], job->g_idx,
+                                 bytes[NIB_SECTION_G_IDX], kind, NULL);
+    if (!status && job->table)
+        status = nib_memory_copy(gemm->dev, base + at[NIB_SECTION_TABLE], job->table,
+                                 bytes[NIB_SECTION_TABLE], kind, NULL);
+    return status ? status : nib_stream_synchronize(gemm->dev, NULL);
+}
 
 static nib_status fill_host(const nib_gemm *gemm, const nib_pack_job *job, unsigned char *base,
                             const size_t bytes[NIB_SECTION_KINDS],
                             const size_t at[NIB_SECTION_KINDS])
 {
-    const nib_weight_desc *d = &gemm->desc.weight;
-    int64_t rows = nib_desc_scale_rows(d), groups = nib_desc_groups(d);
-    nib_matrix to = section_matrix(&gemm->packing.codes, d->n, d->k, base, at, NIB_SECTION_CODES0);
-    nib_status status = nib_matrix_copy(&job->codes, job->n0, job->k0, &to, NULL);
-    if (!status && d->scale_type) {
-        to = section_matrix(&gemm->packing.scales, rows, groups, base, at, NIB_SECTION_SCALES);
-        status = nib_matrix_copy(&job->scales, job->row0, job->group0, &to, NULL);
-    }
-    if (!status && d->zero) {
-        to = section_matrix(&gemm->packing.zeros, rows, groups, base, at, NIB_SECTION_ZEROS);
-        status = nib_matrix_copy(&job->zeros, job->row0, job->group0, &to, &job->zero_change);
-    }
+    nib_status status = fill_matrices(gemm, job, copy_on_host, base, at);
     if (status)
         return status;
     if (job->g_idx)
@@ -196,11 +244,27 @@ static nib_status fill_host(const nib_gemm *gemm, const nib_pack_job *job, unsig
     return NIB_OK;
 }
 
+/* In host memory, and up in one piece. */
+static nib_status fill_staged(const nib_gemm *gemm, const nib_pack_job *job, unsigned char *base,
+                              const size_t bytes[NIB_SECTION_KINDS],
+                              const size_t at[NIB_SECTION_KINDS], size_t total)
+{
+    unsigned char *staging = malloc(total);
+    if (!staging)
+        return nib_fail(NIB_NO_MEMORY, "no memory for %zu bytes of weights", total);
+    nib_status status = fill_host(gemm, job, staging, bytes, at);
+    if (!status)
+        status = nib_memory_copy(gemm->dev, base, staging, total, NIB_COPY_TO_DEVICE, NULL);
+    if (!status)
+        status = nib_stream_synchronize(gemm->dev, NULL);
+    free(staging);
+    return status;
+}
+
 static nib_status run_job(nib_gemm *gemm, const nib_pack_job *job, nib_weights **out)
 {
     size_t bytes[NIB_SECTION_KINDS], at[NIB_SECTION_KINDS], total = 0;
     nib_weights *w = NULL;
-    unsigned char *staging = NULL;
     if (gemm->desc.out_type == NIB_I32 && job->alpha != 1)
         return nib_fail(NIB_INVALID, "alpha is %g, but a product with i32 output needs 1",
                         (double)job->alpha);
@@ -211,28 +275,17 @@ static nib_status run_job(nib_gemm *gemm, const nib_pack_job *job, nib_weights *
         status = nib_weights_new(gemm, job->alpha, &w);
     if (status)
         return status;
-    unsigned char *base = w->memory;
-    if (!gemm->dev->host_memory) {
-        base = staging = malloc(total);
-        if (!staging) {
-            status = nib_fail(NIB_NO_MEMORY, "no memory for %zu bytes of weights", total);
-            goto fail;
-        }
+    if (gemm->dev->host_memory) {
+        status = fill_host(gemm, job, w->memory, bytes, at);
+    } else {
+        status = fill_device(gemm, job, w->memory, bytes, at);
+        if (nib_convert_declined(status) && !job->on_device)
+            status = fill_staged(gemm, job, w->memory, bytes, at, total);
     }
-    status = fill_host(gemm, job, base, bytes, at);
-    if (!status && staging)
-        status = nib_memory_copy(gemm->dev, w->memory, staging, total, NIB_COPY_TO_DEVICE, NULL);
-    if (!status && staging)
-        status = nib_stream_synchronize(gemm->dev, NULL);
     if (status)
-        goto fail;
-    free(staging);
-    *out = w;
-    return NIB_OK;
-
-fail:
-    free(staging);
-    nib_weights_destroy(w);
+        nib_weights_destroy(w);
+    else
+        *out = w;
     return status;
 }
 
@@ -328,8 +381,8 @@ static nib_status check_slice(const nib_weight_desc *d, int64_t n0, int64_t n1, 
     return NIB_OK;
 }
 
-static nib_status stored_matrix(const nib_stored_weights *stored, const char *text, int32_t bits,
-                                int64_t n, int64_t k, int first, nib_layout *made, nib_matrix *out)
+nib_status nib_stored_matrix(const nib_stored_weights *stored, const char *text, int32_t bits,
+                             int64_t n, int64_t k, int first, nib_layout *made, nib_matrix *out)
 {
     nib_status status = nib_layout_make(text, bits, made);
     if (status)
@@ -340,8 +393,9 @@ static nib_status stored_matrix(const nib_stored_weights *stored, const char *te
     return NIB_OK;
 }
 
-nib_status nib_weights_from_stored(const nib_stored_weights *stored, int64_t n0, int64_t n1,
-                                   int64_t k0, int64_t k1, nib_gemm *gemm, nib_weights **out)
+/* `on_device`: the sections lie in the memory of the gemm's device. */
+static nib_status from_stored(const nib_stored_weights *stored, int64_t n0, int64_t n1, int64_t k0,
+                              int64_t k1, nib_gemm *gemm, bool on_device, nib_weights **out)
 {
     const nib_weight_desc *d = &stored->desc;
     nib_status status = check_slice(d, n0, n1, k0, k1, &gemm->desc.weight);
@@ -356,16 +410,23 @@ nib_status nib_weights_from_stored(const nib_stored_weights *stored, int64_t n0,
         .table = stored->section[NIB_SECTION_TABLE],
         .g_idx = stored->section[NIB_SECTION_G_IDX],
         .alpha = stored->alpha,
+        .on_device = on_device,
     };
-    status = stored_matrix(stored, stored->layout, nib_type_bits(d->type), d->n, d->k,
-                           NIB_SECTION_CODES0, &job.layouts[0], &job.codes);
+    status = nib_stored_matrix(stored, stored->layout, nib_type_bits(d->type), d->n, d->k,
+                               NIB_SECTION_CODES0, &job.layouts[0], &job.codes);
     if (!status && d->scale_type)
-        status = stored_matrix(stored, stored->scale_layout, nib_type_bits(d->scale_type), rows,
-                               groups, NIB_SECTION_SCALES, &job.layouts[1], &job.scales);
+        status = nib_stored_matrix(stored, stored->scale_layout, nib_type_bits(d->scale_type), rows,
+                                   groups, NIB_SECTION_SCALES, &job.layouts[1], &job.scales);
     if (!status && d->zero)
-        status = stored_matrix(stored, stored->zero_layout, nib_desc_zero_bits(d), rows, groups,
-                               NIB_SECTION_ZEROS, &job.layouts[2], &job.zeros);
+        status = nib_stored_matrix(stored, stored->zero_layout, nib_desc_zero_bits(d), rows, groups,
+                                   NIB_SECTION_ZEROS, &job.layouts[2], &job.zeros);
     return status ? status : run_job(gemm, &job, out);
+}
+
+nib_status nib_weights_from_stored(const nib_stored_weights *stored, int64_t n0, int64_t n1,
+                                   int64_t k0, int64_t k1, nib_gemm *gemm, nib_weights **out)
+{
+    return from_stored(stored, n0, n1, k0, k1, gemm, false, out);
 }
 
 nib_status nib_weights_slice(const nib_weights *weights, int64_t n0, int64_t n1, int64_t k0,
@@ -375,7 +436,15 @@ nib_status nib_weights_slice(const nib_weights *weights, int64_t n0, int64_t n1,
         return nib_fail(NIB_INVALID, "weights, the gemm and a place for the result are needed");
     nib_stored_weights stored;
     void *owned;
-    nib_status status = nib_weights_host(weights, &stored, &owned);
+    nib_status status;
+    if (weights->dev == gemm->dev && !gemm->dev->host_memory) {
+        status = nib_weights_in_place(weights, &stored);
+        if (!status)
+            status = from_stored(&stored, n0, n1, k0, k1, gemm, true, out);
+        if (!nib_convert_declined(status))
+            return status;
+    }
+    status = nib_weights_host(weights, &stored, &owned);
     if (status)
         return status;
     status = nib_weights_from_stored(&stored, n0, n1, k0, k1, gemm, out);
@@ -388,109 +457,4 @@ nib_status nib_weights_convert(const nib_weights *weights, nib_gemm *gemm, nib_w
     if (!weights)
         return nib_fail(NIB_INVALID, "weights, the gemm and a place for the result are needed");
     return nib_weights_slice(weights, 0, weights->desc.n, 0, weights->desc.k, gemm, out);
-}
-
-/* One matrix on its way out to a caller's buffer: both layouts made, nothing copied yet. */
-typedef struct unpacking {
-    nib_layout from_layout, to_layout;
-    nib_matrix from, to;
-    bool wanted;
-} unpacking;
-
-static nib_status prepare_unpacking(const nib_stored_weights *stored, const char *stored_text,
-                                    int32_t bits, int64_t n, int64_t k, int first,
-                                    const char *layout, void *to, unpacking *out)
-{
-    out->wanted = to != NULL;
-    if (!to)
-        return NIB_OK;
-    nib_status status =
-        stored_matrix(stored, stored_text, bits, n, k, first, &out->from_layout, &out->from);
-    if (!status)
-        status = nib_layout_make(layout, bits, &out->to_layout);
-    return status ? status : nib_matrix_at(&out->to_layout, to, n, k, &out->to);
-}
-
-nib_status nib_weights_unpack(const nib_weights *weights, const char *layout, void *codes,
-                              const char *scale_layout, void *scales, const char *zero_layout,
-                              void *zeros)
-{
-    if (!weights)
-        return nib_fail(NIB_INVALID, "the weights are NULL");
-    const nib_weight_desc *d = &weights->desc;
-    int64_t rows = nib_desc_scale_rows(d), groups = nib_desc_groups(d);
-    const char *zero_default = d->zero == NIB_ZERO_CODE ? "bytes" : "plain";
-    if ((scales && !d->scale_type) || (zeros && !d->zero))
-        return nib_fail(NIB_INVALID, "these weights have no %s",
-                        scales && !d->scale_type ? "scales" : "zeros");
-    nib_stored_weights stored;
-    unpacking parts[3];
-    void *owned;
-    nib_status status = nib_weights_host(weights, &stored, &owned);
-    if (status)
-        return status;
-    /* All layouts before the first copy: a failed call leaves every array as it was. */
-    status = prepare_unpacking(&stored, stored.layout, nib_type_bits(d->type), d->n, d->k,
-                               NIB_SECTION_CODES0, layout ? layout : "plain", codes, &parts[0]);
-    if (!status)
-        status = prepare_unpacking(&stored, stored.scale_layout, nib_type_bits(d->scale_type), rows,
-                                   groups, NIB_SECTION_SCALES,
-                                   scale_layout ? scale_layout : "plain", scales, &parts[1]);
-    if (!status)
-        status = prepare_unpacking(&stored, stored.zero_layout, nib_desc_zero_bits(d), rows, groups,
-                                   NIB_SECTION_ZEROS, zero_layout ? zero_layout : zero_default,
-                                   zeros, &parts[2]);
-    for (int i = 0; i < 3 && !status; i++)
-        if (parts[i].wanted)
-            status = nib_matrix_copy(&parts[i].from, 0, 0, &parts[i].to, NULL);
-    free(owned);
-    return status;
-}
-
-nib_status nib_weights_unpack_extra(const nib_weights *weights, int32_t *g_idx, float *table)
-{
-    if (!weights)
-        return nib_fail(NIB_INVALID, "the weights are NULL");
-    if ((g_idx && !weights->packed.g_idx) || (table && !weights->packed.table))
-        return nib_fail(NIB_INVALID, "these weights have no %s",
-                        g_idx && !weights->packed.g_idx ? "g_idx" : "table");
-    nib_stored_weights stored;
-    void *owned;
-    nib_status status = nib_weights_host(weights, &stored, &owned);
-    if (status)
-        return status;
-    if (g_idx)
-        memcpy(g_idx, stored.section[NIB_SECTION_G_IDX], stored.bytes[NIB_SECTION_G_IDX]);
-    if (table)
-        memcpy(table, stored.section[NIB_SECTION_TABLE], stored.bytes[NIB_SECTION_TABLE]);
-    free(owned);
-    return NIB_OK;
-}
-
-nib_status nib_weights_dequantize(const nib_weights *weights, int64_t n0, int64_t n1, float *out,
-                                  int64_t ldo)
-{
-    if (!weights || !out)
-        return nib_fail(NIB_INVALID,
-                        "nib_weights_dequantize needs weights and a place for the values");
-    const nib_weight_desc *d = &weights->desc;
-    if (n0 < 0 || n1 < n0 || n1 > d->n || ldo < d->k)
-        return nib_fail(NIB_INVALID,
-                        "rows [%" PRId64 ", %" PRId64 ") with stride %" PRId64
-                        ", expected rows inside 0..%" PRId64 " and a stride of at least %" PRId64,
-                        n0, n1, ldo, d->n, d->k);
-    int64_t span;
-    if (!nib_mul_extent(n1 - n0, ldo, &span) ||
-        !nib_mul_extent(span, (int64_t)sizeof(float), &span))
-        return nib_fail(NIB_INVALID,
-                        "%" PRId64 " rows of stride %" PRId64 " do not fit in 63 bits of bytes",
-                        n1 - n0, ldo);
-    nib_stored_weights stored;
-    void *owned;
-    nib_status status = nib_weights_host(weights, &stored, &owned);
-    if (status)
-        return status;
-    status = nib_stored_read_f32(&stored, n0, n1, out, ldo);
-    free(owned);
-    return status;
 }

@@ -301,7 +301,7 @@ NIB_API nib_status nib_stream_synchronize(nib_device *dev, void *stream);
 
 /* Points in a stream, and the time between two of them by the device's own clock. Both of a pair
  * are of one device. An event may be recorded again. NIB_UNSUPPORTED from nib_event_create: the
- * device has no such clock (the CPU: time its runs with the host's). */
+ * device has none; time its runs with the host's clock. */
 typedef struct nib_event nib_event;
 NIB_API nib_status nib_event_create(nib_device *dev, nib_event **out);
 NIB_API void nib_event_destroy(nib_event *event);

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A plan on another chip of an ISA may take a row that is by this much slower on the usual one. */
+#define CHIPS_DIFFER 1.03
+
 static const char flags[] = "--std=c++17 -default-device";
 
 static const nib_image_file *source_named(const char *name, size_t length)
@@ -160,6 +163,46 @@ static nib_status row_image(const nib_cuda_row *row, const nib_cuda_chip *chip,
     return status;
 }
 
+/* Whether a row runs a description for m at all on a target. */
+static bool serves(const nib_cuda_target *target, const nib_cuda_chip *chip,
+                   const nib_cuda_row *row, const nib_gemm_desc *desc, int64_t m)
+{
+    return m >= row->variant.m_min && (!row->variant.m_max || m <= row->variant.m_max) &&
+           (target->own_cc || row->portable) && !nib_cuda_row_refusal(row, chip, desc);
+}
+
+/* Whether a chip of the target might run a row for m: it is fast enough by the model, with some
+ * room because chips of one ISA differ. */
+static bool may_win(const nib_cuda_target *target, const nib_cuda_chip *chip,
+                    const nib_cuda_row *row, const nib_gemm_desc *desc, int64_t m)
+{
+    const char *bound;
+    const nib_cuda_row *other;
+    if (!serves(target, chip, row, desc, m))
+        return false;
+    double own = row->family->predict(row, chip, desc, m, &bound);
+    for (uint32_t i = 0; (other = nib_cuda_row_at(i)) != NULL; i++)
+        if (serves(target, chip, other, desc, m) &&
+            other->family->predict(other, chip, desc, m, &bound) * CHIPS_DIFFER < own)
+            return false;
+    return true;
+}
+
+/* At some m of those at which plans compare, or, where rows are tied together by their bits, at
+ * all. */
+static bool may_be_planned(const nib_cuda_target *target, const nib_cuda_chip *chip,
+                           const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    static const int64_t samples[] = {1,  2,  3,  4,   5,   6,   7,   8,   12,   16,   24,   32,
+                                      48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096, 8192};
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++)
+        if (desc->flags & NIB_GEMM_BATCH_INVARIANT
+                ? row->variant.batch_invariant && serves(target, chip, row, desc, samples[i])
+                : may_win(target, chip, row, desc, samples[i]))
+            return true;
+    return false;
+}
+
 nib_status nib_cuda_images(const char *isa, const nib_gemm_desc *desc,
                            nib_status (*each)(void *user, const nib_image_request *request),
                            void *user)
@@ -168,13 +211,11 @@ nib_status nib_cuda_images(const char *isa, const nib_gemm_desc *desc,
     nib_cuda_chip chip;
     const nib_cuda_row *row;
     if (!target)
-        return nib_cuda_host->fail(NIB_INVALID,
-                                   "'%s' is no ISA of CUDA kernels: sm_80 and "
-                                   "compute_80 are two",
-                                   isa);
+        return nib_cuda_host->fail(
+            NIB_INVALID, "'%s' is no ISA of CUDA kernels: sm_80 and compute_80 are two", isa);
     nib_cuda_chip_usual(target, &chip);
     for (uint32_t i = 0; (row = nib_cuda_row_at(i)) != NULL; i++) {
-        if (nib_cuda_row_refusal(row, &chip, desc) || (!target->own_cc && !row->portable))
+        if (!may_be_planned(target, &chip, row, desc))
             continue;
         nib_status status = row_image(row, &chip, desc, isa, each, user);
         if (status)

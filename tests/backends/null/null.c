@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The null backend: one device that accepts every description, packs plainly and computes nothing.
- * Its device memory is declared foreign, so that core's staging copies are exercised. It compiles
- * ahead of time by copying text, for tests of packs: two images a weight type, which run nothing.
+ * Its device memory is declared foreign, so that core's copies to and from devices are exercised.
+ * It converts layouts one code at a time, as backend.h words it; with NIB_NULL_CONVERT=0 it
+ * declines, and core copies in host memory. It compiles ahead of time by copying text, for tests of
+ * packs: two images a weight type, which run nothing.
  */
 #include <nibblas/backend.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +28,7 @@ static const nib_variant variant = {.size = sizeof(variant),
                                     .batch_invariant = 1};
 
 static int device;
+static bool converts;
 
 static nib_status device_count(uint32_t *count, char *why, size_t why_bytes)
 {
@@ -36,6 +40,8 @@ static nib_status device_count(uint32_t *count, char *why, size_t why_bytes)
 static nib_status device_open(uint32_t index, void **dev)
 {
     (void)index;
+    const char *asked = host->env("NIB_NULL_CONVERT");
+    converts = !asked || strcmp(asked, "0");
     *dev = &device;
     return NIB_OK;
 }
@@ -228,6 +234,85 @@ static nib_status predict(void *dev, const nib_variant *v, const nib_gemm_desc *
     return NIB_OK;
 }
 
+/* Where an element stands in a plane. */
+typedef struct spot {
+    const nib_plane_map *plane;
+    uint64_t tile; /* bytes from the plane's start */
+    uint64_t bit;  /* of the tile */
+} spot;
+
+static spot find(const nib_plane_map *plane, int64_t n, int64_t k)
+{
+    uint32_t low_n = (uint32_t)(n & ((INT64_C(1) << plane->n_bits) - 1));
+    uint32_t low_k = (uint32_t)(k & ((INT64_C(1) << plane->k_bits) - 1));
+    uint32_t cell = 0;
+    for (int32_t i = 0; i < plane->n_bits + plane->k_bits; i++)
+        cell |= (uint32_t)__builtin_parity((low_n | low_k << 16) & plane->addr[i]) << i;
+    return (spot){plane,
+                  plane->offset + (uint64_t)(n >> plane->n_bits) * plane->stride_n +
+                      (uint64_t)(k >> plane->k_bits) * plane->stride_k,
+                  (uint64_t)cell * (uint64_t)plane->cell};
+}
+
+static unsigned char *byte_of(const nib_plane_map *plane, uint64_t tile, uint64_t byte)
+{
+    return (unsigned char *)plane->memory + tile +
+           (plane->piece ? byte / 4 * plane->piece + byte % 4 : byte);
+}
+
+static uint32_t load_code(const nib_matrix_map *from, int64_t n, int64_t k)
+{
+    uint32_t code = 0;
+    for (int32_t p = 0; p < from->planes; p++) {
+        spot at = find(&from->plane[p], n, k);
+        for (int32_t i = 0; i < at.plane->bits; i++, at.bit++)
+            code |= (uint32_t)(*byte_of(at.plane, at.tile, at.bit >> 3) >> (at.bit & 7) & 1)
+                    << (at.plane->shift + i);
+    }
+    return code;
+}
+
+static void store_code(const nib_matrix_map *to, int64_t n, int64_t k, uint32_t code)
+{
+    for (int32_t p = 0; p < to->planes; p++) {
+        spot at = find(&to->plane[p], n, k);
+        for (int32_t i = 0; i < at.plane->bits; i++, at.bit++)
+            *byte_of(at.plane, at.tile, at.bit >> 3) |=
+                (unsigned char)((code >> (at.plane->shift + i) & 1) << (at.bit & 7));
+    }
+}
+
+static void clear(const nib_plane_map *plane)
+{
+    for (int64_t n = 0; n < plane->tiles_n; n++)
+        for (int64_t k = 0; k < plane->tiles_k; k++) {
+            uint64_t bytes = k == plane->tiles_k - 1 ? plane->last_bytes : plane->tile_bytes;
+            uint64_t tile =
+                plane->offset + (uint64_t)n * plane->stride_n + (uint64_t)k * plane->stride_k;
+            for (uint64_t i = 0; i < bytes; i++)
+                *byte_of(plane, tile, i) = 0;
+        }
+}
+
+static nib_status convert(void *dev, const nib_convert_args *args)
+{
+    (void)dev;
+    int32_t bits = 0;
+    if (!converts)
+        return host->fail(NIB_UNSUPPORTED, "NIB_NULL_CONVERT is 0");
+    for (int32_t p = 0; p < args->to->planes; p++) {
+        clear(&args->to->plane[p]);
+        bits += args->to->plane[p].bits;
+    }
+    uint32_t mask = (uint32_t)((UINT64_C(1) << bits) - 1);
+    for (int64_t n = 0; n < args->to->n; n++)
+        for (int64_t k = 0; k < args->to->k; k++) {
+            uint32_t code = load_code(args->from, args->n0 + n, args->k0 + k);
+            store_code(args->to, n, k, ((code + args->add) & mask) ^ (args->flip & mask));
+        }
+    return NIB_OK;
+}
+
 static const nib_backend_api api = {
     .size = sizeof(api),
     .abi_major = NIB_BACKEND_ABI_MAJOR,
@@ -256,6 +341,7 @@ static const nib_backend_api api = {
     .event_record = event_record,
     .event_elapsed = event_elapsed,
     .predict = predict,
+    .convert = convert,
 };
 
 nib_status nib_backend_entry(const nib_host_api *given, const nib_backend_api **out)

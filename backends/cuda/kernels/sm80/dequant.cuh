@@ -286,28 +286,25 @@ static constexpr int NIB_TABLE_ENTRY = NIB_LIMBS == 3 ? 8 : 4;
 static constexpr int NIB_TABLE_BYTES =
     NIB_CODE.kind == NIB_KIND_TABLE ? 16 * 32 * NIB_TABLE_ENTRY : 0;
 
+/* A chain of selections: an array with a variable index would live in local memory. */
 NIB_DEVICE float nib_nf4(int code)
 {
-    constexpr float values[16] = {-1.0f,
-                                  -0.6961928009986877f,
-                                  -0.5250730514526367f,
-                                  -0.39491748809814453f,
-                                  -0.28444138169288635f,
-                                  -0.18477343022823334f,
-                                  -0.09105003625154495f,
-                                  0.0f,
-                                  0.07958029955625534f,
-                                  0.16093020141124725f,
-                                  0.24611230194568634f,
-                                  0.33791524171829224f,
-                                  0.44070982933044434f,
-                                  0.5626170039176941f,
-                                  0.7229568362236023f,
-                                  1.0f};
-    float value = values[0];
-#pragma unroll
-    for (int i = 1; i < 16; i++)
-        value = code == i ? values[i] : value;
+    float value = -1.0f;
+    value = code == 1 ? -0.6961928009986877f : value;
+    value = code == 2 ? -0.5250730514526367f : value;
+    value = code == 3 ? -0.39491748809814453f : value;
+    value = code == 4 ? -0.28444138169288635f : value;
+    value = code == 5 ? -0.18477343022823334f : value;
+    value = code == 6 ? -0.09105003625154495f : value;
+    value = code == 7 ? 0.0f : value;
+    value = code == 8 ? 0.07958029955625534f : value;
+    value = code == 9 ? 0.16093020141124725f : value;
+    value = code == 10 ? 0.24611230194568634f : value;
+    value = code == 11 ? 0.33791524171829224f : value;
+    value = code == 12 ? 0.44070982933044434f : value;
+    value = code == 13 ? 0.5626170039176941f : value;
+    value = code == 14 ? 0.7229568362236023f : value;
+    value = code == 15 ? 1.0f : value;
     return value;
 }
 

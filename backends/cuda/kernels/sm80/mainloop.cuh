@@ -31,13 +31,11 @@ static constexpr int FLUSH_STEPS = HALVES == 2 ? 1 : FLUSH_K / STEP_K;
 /* Steps whose codes one load brings: 16 bytes a lane of 4 and 8 bits. */
 static constexpr int CODE_STEPS = NIB_CODE.bits == 8 ? 2 : SLICE_K < 64 ? 2 : 4;
 
-/* f16 operands of integers without offset, or beside a float zero, come raw; see dequant.cuh. */
+/* Operands of integers come folded. Raw ones are subnormal, and the tensor core aligns a subnormal's
+ * products by its exponent, not by its first bit: with sums of many steps too much falls off. */
 static constexpr bool FLOAT_ZERO =
     NIB_SPEC_ZERO == NIB_ZERO_FLOAT || NIB_SPEC_ZERO == NIB_ZERO_RESCALE;
-static constexpr bool FOLD =
-    NIB_CODE.kind == NIB_KIND_INTEGER && !INTEGERS &&
-    !(NIB_COMPUTE == NIB_COMPUTE_F16 &&
-      (FLOAT_ZERO || (NIB_SPEC_ZERO == NIB_ZERO_NONE && NIB_CODE.offset == 0)));
+static constexpr bool FOLD = NIB_CODE.kind == NIB_KIND_INTEGER && !INTEGERS;
 static constexpr bool FOLD_ZERO = FOLD && NIB_SPEC_ZERO == NIB_ZERO_CODE && NIB_FOLDS_ZERO;
 static constexpr int OFFSET = INTEGERS ? nib_offset<false>() : nib_offset<FOLD>();
 static constexpr bool CODE_ZERO = NIB_SPEC_ZERO == NIB_ZERO_CODE && !FOLD_ZERO;
@@ -127,10 +125,10 @@ NIB_DEVICE void begin(const nib_cuda_params &p, const warp_place &place, uint32_
     if constexpr (NIB_PLANES > 2)
         begin_plane<2>(place, lane, s);
     /* A pair, rows g and g + 8, of each unit; [block][chunk][64]. */
-    const int block = place.unit / 4 * CHUNKS, chunk = place.slice * SLICE_K / CHUNK_K;
-    const int pair = p.one_scale ? 0 : place.unit % 4 * 16 + lane / 4 * 2;
-    s.scales = SCALES_AT + ((block + chunk) * 64 + pair) * SCALE_BYTES;
-    s.zeros = ZEROS_AT + ((block + chunk) * 64 + pair) * ZERO_BYTES;
+    const int chunk = place.unit / 4 * CHUNKS + place.slice * SLICE_K / CHUNK_K;
+    const int pair = p.one_scale ? 0 : chunk * 64 + place.unit % 4 * 16 + lane / 4 * 2;
+    s.scales = SCALES_AT + pair * SCALE_BYTES;
+    s.zeros = ZEROS_AT + pair * ZERO_BYTES;
     s.one_scale = p.one_scale;
     s.table = table + lane * NIB_TABLE_ENTRY;
     s.unlift = 1.0f;
@@ -191,10 +189,18 @@ template <int STEP> NIB_DEVICE void fetch_codes(uint32_t stage, int slice, state
         fetch_plane<2, STEP>(stage, slice, s);
 }
 
-/* The bits of a pair of BYTES-byte elements, both the first when there is only one. */
-template <int BYTES>
-NIB_DEVICE void fetch_pair(uint32_t at, int one_scale, uint32_t (&pair)[2])
+static constexpr int group_place(int unit, int chunk, int bytes)
 {
+    return (unit / 4 * CHUNKS * 64 + chunk * 64 + unit % 4 * 16) * bytes;
+}
+
+/* Bits of the scales or zeros of rows g and g + 8 of a unit, BYTES each; `base` is the lane's pair of
+ * the first unit. A matrix with one scale has it in the first place of all. */
+template <int BYTES, int CHUNK>
+NIB_DEVICE void fetch_pair(uint32_t base, int unit, int one_scale, uint32_t (&pair)[2])
+{
+    const bool one = NIB_SPEC_GROUP == 0 && one_scale;
+    const uint32_t at = base + (one ? 0 : group_place(unit, CHUNK, BYTES));
     if constexpr (BYTES == 4) {
         nib_shared_load2(pair, at);
     } else {
@@ -202,13 +208,8 @@ NIB_DEVICE void fetch_pair(uint32_t at, int one_scale, uint32_t (&pair)[2])
         pair[0] = both & (BYTES == 2 ? 0xffffu : 0xffu);
         pair[1] = both >> (8 * BYTES);
     }
-    if (one_scale)
+    if (one)
         pair[1] = pair[0];
-}
-
-static constexpr int group_place(int unit, int chunk, int bytes)
-{
-    return (unit / 4 * CHUNKS * 64 + chunk * 64 + unit % 4 * 16) * bytes;
 }
 
 /* Zeros that operands of a chunk already hold. */
@@ -217,7 +218,7 @@ template <int CHUNK> NIB_DEVICE void fetch_folded_zeros(uint32_t stage, state &s
 #pragma unroll
     for (int u = 0; u < UNITS; u++) {
         uint32_t zero[2];
-        fetch_pair<1>(stage + s.zeros + group_place(u, CHUNK, 1), s.one_scale, zero);
+        fetch_pair<1, CHUNK>(stage + s.zeros, u, s.one_scale, zero);
         s.addend[u][0] = nib_fold_addend_zero<0>(zero[0]);
         s.addend[u][1] = nib_fold_addend_zero<1>(zero[1]);
     }
@@ -245,16 +246,6 @@ NIB_DEVICE void fetch(uint32_t stage, const warp_place &place, state &s, operand
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-NIB_DEVICE void multiply_one(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
-{
-    nib_mma_bytes(d, a, b);
-}
-
-NIB_DEVICE void multiply_one(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
-{
-    nib_mma_halves(d, a, b);
-}
-
 /* HALF: 0 and 1 only the lower or upper 16 of 32 columns, -1 all of them. */
 template <int HALF> NIB_DEVICE void multiply(const operands &o, state &s)
 {
@@ -267,14 +258,14 @@ template <int HALF> NIB_DEVICE void multiply(const operands &o, state &s)
                                    o.a[u][l][3] & high};
 #pragma unroll
             for (int t = 0; t < TOKENS; t++)
-                multiply_one(s.acc[u][t], a, o.b[t]);
+                nib_mma_codes(s.acc[u][t], a, o.b[t]);
         }
     if constexpr (ACT_SUMS) {
         const uint32_t ones[4] = {NIB_ONES & low, NIB_ONES & low, NIB_ONES & high,
                                   NIB_ONES & high};
 #pragma unroll
         for (int t = 0; t < TOKENS; t++)
-            multiply_one(s.act_sum[t], ones, o.b[t]);
+            nib_mma_codes(s.act_sum[t], ones, o.b[t]);
     }
 }
 
@@ -313,19 +304,17 @@ template <int CHUNK> NIB_DEVICE void flush(uint32_t stage, state &s)
         float scale[2] = {1.0f, 1.0f}, zero[2] = {0.0f, 0.0f};
         uint32_t pair[2], code_zero[2] = {0, 0};
         if constexpr (SCALED) {
-            fetch_pair<SCALE_BYTES>(stage + s.scales + group_place(u, CHUNK, SCALE_BYTES),
-                                    s.one_scale, pair);
+            fetch_pair<SCALE_BYTES, CHUNK>(stage + s.scales, u, s.one_scale, pair);
             scale[0] = nib_float_from<NIB_SPEC_SCALE>(pair[0]);
             scale[1] = nib_float_from<NIB_SPEC_SCALE>(pair[1]);
         }
         if constexpr (FLOAT_ZERO) {
-            fetch_pair<ZERO_BYTES>(stage + s.zeros + group_place(u, CHUNK, ZERO_BYTES),
-                                   s.one_scale, pair);
+            fetch_pair<ZERO_BYTES, CHUNK>(stage + s.zeros, u, s.one_scale, pair);
             zero[0] = nib_float_from<NIB_SPEC_ZERO_TYPE>(pair[0]) * (-1.0f / FACTOR[0]);
             zero[1] = nib_float_from<NIB_SPEC_ZERO_TYPE>(pair[1]) * (-1.0f / FACTOR[1]);
         }
         if constexpr (CODE_ZERO)
-            fetch_pair<1>(stage + s.zeros + group_place(u, CHUNK, 1), s.one_scale, code_zero);
+            fetch_pair<1, CHUNK>(stage + s.zeros, u, s.one_scale, code_zero);
 #pragma unroll
         for (int t = 0; t < TOKENS; t++)
 #pragma unroll

@@ -88,8 +88,8 @@ void drv_launch_run(CUcontext ctx, const drv_launch *launch)
                 (seconds() - begun) * 1e3, report.warp_instructions, report.macs);
     if (good)
         return;
-    drv_report("launch %" PRIu64 ": %s: %s", launch->number, sim_fault_name(report.fault),
-               report.text);
+    drv_report("launch %" PRIu64 ": %s", launch->number,
+               report.text[0] ? report.text : sim_fault_name(report.fault));
     drv_context_fault(ctx, error_of(report.fault));
 }
 

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The driver's entries, own prototypes as the CUDA driver manual states them, and what cuda.h
+ * promises on top of them.
+ */
+#include "support/cuda.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NON_BLOCKING   1 /* CU_STREAM_NON_BLOCKING */
+#define CAPTURE_GLOBAL 0 /* CU_STREAM_CAPTURE_MODE_GLOBAL: a run that allocates or waits fails */
+
+/* field, symbol, parameters; all answer a CUresult, 0 for success. */
+#define ENTRIES(X)                                                                             \
+    X(init, cuInit, (unsigned))                                                                \
+    X(version, cuDriverGetVersion, (int *))                                                    \
+    X(error_name, cuGetErrorName, (int, const char **))                                        \
+    X(device_count, cuDeviceGetCount, (int *))                                                 \
+    X(device_get, cuDeviceGet, (int *, int))                                                   \
+    X(device_name, cuDeviceGetName, (char *, int, int))                                        \
+    X(retain, cuDevicePrimaryCtxRetain, (void **, int))                                        \
+    X(release, cuDevicePrimaryCtxRelease_v2, (int))                                            \
+    X(set_current, cuCtxSetCurrent, (void *))                                                  \
+    X(stream_create, cuStreamCreate, (void **, unsigned))                                      \
+    X(stream_destroy, cuStreamDestroy_v2, (void *))                                            \
+    X(stream_wait, cuStreamSynchronize, (void *))                                              \
+    X(capture_begin, cuStreamBeginCapture_v2, (void *, int))                                   \
+    X(capture_end, cuStreamEndCapture, (void *, void **))                                      \
+    X(instantiate, cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))         \
+    X(graph_launch, cuGraphLaunch, (void *, void *))                                           \
+    X(graph_destroy, cuGraphDestroy, (void *))                                                 \
+    X(exec_destroy, cuGraphExecDestroy, (void *))                                              \
+    X(event_create, cuEventCreate, (void **, unsigned))                                        \
+    X(event_record, cuEventRecord, (void *, void *))                                           \
+    X(event_wait, cuEventSynchronize, (void *))                                                \
+    X(event_elapsed, cuEventElapsedTime, (float *, void *, void *))                            \
+    X(event_destroy, cuEventDestroy_v2, (void *))                                              \
+    X(alloc, cuMemAlloc_v2, (bench_cuda_memory *, size_t))                                     \
+    X(free, cuMemFree_v2, (bench_cuda_memory))                                                 \
+    X(to_device, cuMemcpyHtoDAsync_v2, (bench_cuda_memory, const void *, size_t, void *))      \
+    X(to_host, cuMemcpyDtoHAsync_v2, (void *, bench_cuda_memory, size_t, void *))              \
+    X(on_device, cuMemcpyDtoDAsync_v2, (bench_cuda_memory, bench_cuda_memory, size_t, void *)) \
+    X(fill, cuMemsetD8Async, (bench_cuda_memory, unsigned char, size_t, void *))
+
+static struct {
+#define FIELD(field, symbol, parameters) int(*field) parameters;
+    ENTRIES(FIELD)
+#undef FIELD
+} driver;
+
+static bool good(int result, const char *what)
+{
+    const char *name = NULL;
+    if (!result)
+        return true;
+    driver.error_name(result, &name);
+    fprintf(stderr, "bench: %s: %s (%d)\n", what, name ? name : "?", result);
+    return false;
+}
+
+static bool find_entries(void *library, char *why, size_t why_bytes)
+{
+#define FIND(field, symbol, parameters)                                      \
+    *(void **)&driver.field = dlsym(library, #symbol);                       \
+    if (!driver.field) {                                                     \
+        snprintf(why, why_bytes, "the CUDA driver library has no " #symbol); \
+        return false;                                                        \
+    }
+    ENTRIES(FIND)
+#undef FIND
+    return true;
+}
+
+bool bench_cuda_open(bench_cuda *cuda, int index, char *why, size_t why_bytes)
+{
+    const char *path = getenv("NIB_CUDA_LIBRARY");
+    int count = 0;
+    *cuda = (bench_cuda){0};
+    cuda->library = dlopen(path && *path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!cuda->library) {
+        snprintf(why, why_bytes, "no CUDA driver: %s", dlerror());
+        return false;
+    }
+    if (!find_entries(cuda->library, why, why_bytes))
+        return false;
+    if (driver.init(0) || driver.device_count(&count) || index >= count) {
+        snprintf(why, why_bytes, "there is no CUDA device %d; the driver counts %d", index, count);
+        return false;
+    }
+    snprintf(why, why_bytes, "the device cannot be opened");
+    driver.version(&cuda->version);
+    if (!good(driver.device_get(&cuda->device, index), "cuDeviceGet") ||
+        !good(driver.device_name(cuda->name, sizeof(cuda->name), cuda->device), "its name") ||
+        !good(driver.retain(&cuda->context, cuda->device), "cuDevicePrimaryCtxRetain"))
+        return false;
+    if (good(driver.set_current(cuda->context), "cuCtxSetCurrent") &&
+        good(driver.stream_create(&cuda->stream, NON_BLOCKING), "cuStreamCreate") &&
+        good(driver.event_create(&cuda->from, 0), "cuEventCreate") &&
+        good(driver.event_create(&cuda->to, 0), "cuEventCreate"))
+        return true;
+    bench_cuda_close(cuda);
+    return false;
+}
+
+void bench_cuda_close(bench_cuda *cuda)
+{
+    if (cuda->from)
+        driver.event_destroy(cuda->from);
+    if (cuda->to)
+        driver.event_destroy(cuda->to);
+    if (cuda->stream)
+        driver.stream_destroy(cuda->stream);
+    if (cuda->context)
+        driver.release(cuda->device);
+    *cuda = (bench_cuda){0};
+}
+
+bool bench_graph_capture(bench_cuda *cuda, bench_launch_fn launch, void *user, int64_t calls,
+                         bench_graph *out)
+{
+    void *graph = NULL;
+    int failed = 0;
+    *out = (bench_graph){.calls = calls};
+    if (!good(driver.capture_begin(cuda->stream, CAPTURE_GLOBAL), "cuStreamBeginCapture"))
+        return false;
+    for (int64_t i = 0; i < calls && !failed; i++)
+        failed = launch(user, i, cuda->stream);
+    /* Also after a failure: the stream must leave the capture. */
+    bool ended = good(driver.capture_end(cuda->stream, &graph), "cuStreamEndCapture");
+    bool made = ended && !failed &&
+                good(driver.instantiate(&out->exec, graph, 0), "cuGraphInstantiateWithFlags");
+    if (graph)
+        driver.graph_destroy(graph);
+    return made;
+}
+
+bool bench_graph_replay(bench_cuda *cuda, const bench_graph *graph, double *us)
+{
+    float ms = 0;
+    bool done = good(driver.event_record(cuda->from, cuda->stream), "cuEventRecord") &&
+                good(driver.graph_launch(graph->exec, cuda->stream), "cuGraphLaunch") &&
+                good(driver.event_record(cuda->to, cuda->stream), "cuEventRecord") &&
+                good(driver.event_wait(cuda->to), "a replay") &&
+                good(driver.event_elapsed(&ms, cuda->from, cuda->to), "cuEventElapsedTime");
+    *us = 1e3 * (double)ms;
+    return done;
+}
+
+void bench_graph_free(bench_cuda *cuda, bench_graph *graph)
+{
+    (void)cuda;
+    if (graph->exec)
+        driver.exec_destroy(graph->exec);
+    *graph = (bench_graph){0};
+}
+
+bool bench_cuda_alloc(bench_cuda *cuda, size_t bytes, bench_cuda_memory *memory)
+{
+    (void)cuda;
+    return good(driver.alloc(memory, bytes), "cuMemAlloc");
+}
+
+void bench_cuda_free(bench_cuda *cuda, bench_cuda_memory memory)
+{
+    (void)cuda;
+    if (memory)
+        driver.free(memory);
+}
+
+bool bench_cuda_upload(bench_cuda *cuda, bench_cuda_memory to, const void *from, size_t bytes)
+{
+    return good(driver.to_device(to, from, bytes, cuda->stream), "an upload") &&
+           bench_cuda_wait(cuda);
+}
+
+bool bench_cuda_download(bench_cuda *cuda, void *to, bench_cuda_memory from, size_t bytes)
+{
+    return good(driver.to_host(to, from, bytes, cuda->stream), "a download") &&
+           bench_cuda_wait(cuda);
+}
+
+bool bench_cuda_poison(bench_cuda *cuda, bench_cuda_memory memory, size_t bytes)
+{
+    return good(driver.fill(memory, 0xff, bytes, cuda->stream), "cuMemsetD8Async") &&
+           bench_cuda_wait(cuda);
+}
+
+bool bench_cuda_wait(bench_cuda *cuda)
+{
+    return good(driver.stream_wait(cuda->stream), "cuStreamSynchronize");
+}
+
+double bench_cuda_copy_rate(bench_cuda *cuda, size_t bytes)
+{
+    bench_cuda_memory a = 0, b = 0;
+    double best = 0;
+    if (bench_cuda_alloc(cuda, bytes, &a) && bench_cuda_alloc(cuda, bytes, &b) &&
+        bench_cuda_poison(cuda, a, bytes))
+        for (int i = 0; i < 8; i++) {
+            float ms = 0;
+            if (!good(driver.event_record(cuda->from, cuda->stream), "cuEventRecord") ||
+                !good(driver.on_device(b, a, bytes, cuda->stream), "cuMemcpyDtoDAsync") ||
+                !good(driver.event_record(cuda->to, cuda->stream), "cuEventRecord") ||
+                !good(driver.event_wait(cuda->to), "a copy") ||
+                driver.event_elapsed(&ms, cuda->from, cuda->to))
+                break;
+            double rate = 2e-6 * (double)bytes / (double)ms;
+            best = i && rate > best ? rate : best; /* the first is slow to start */
+        }
+    bench_cuda_free(cuda, a);
+    bench_cuda_free(cuda, b);
+    return best;
+}

@@ -78,15 +78,15 @@ bool bench_run(bench *b, const char *body)
     sim_module *module = sim_module_load(text, b->capability, b->log, sizeof b->log);
     if (module != NULL) {
         uint64_t params[2] = {(uint64_t)(uintptr_t)b->in, (uint64_t)(uintptr_t)b->out};
-        const sim_config config = {.grid = {b->blocks, 1, 1},
-                                   .block = {b->threads, 1, 1},
-                                   .dynamic_shared = b->dynamic_shared,
-                                   .params = params,
-                                   .param_bytes = sizeof params,
-                                   .capability = b->capability,
-                                   .memory = {find, b},
-                                   .options = {.seed = b->seed, .delay = b->delay,
-                                               .limit = 2000000}};
+        const sim_config config = {
+            .grid = {b->blocks, 1, 1},
+            .block = {b->threads, 1, 1},
+            .dynamic_shared = b->dynamic_shared,
+            .params = params,
+            .param_bytes = sizeof params,
+            .capability = b->capability,
+            .memory = {find, b},
+            .options = {.seed = b->seed, .delay = b->delay, .limit = 2000000}};
         fine = sim_launch(sim_function_find(module, "k"), &config, &b->report);
     }
     sim_module_destroy(module);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a few lines of PTX in a kernel of one block. Every test of this folder uses it.
+ * Runs a few lines of PTX in a kernel. Every test of this folder uses it.
  */
 #ifndef SIM_TEST_BENCH_H
 #define SIM_TEST_BENCH_H
@@ -9,8 +9,8 @@
 
 enum { BENCH_WORDS = 8, BENCH_THREADS = 1024 };
 
-/* The kernel reads eight 64-bit words a thread into %a0..%a7 and writes %d0..%d7. Registers free for
- * the body: %r<40> .b32, %rs<20> .b16, %x<20> .b64, %f<20> .f32, %fd<8> .f64, %p<20> .pred, and
+/* The kernel reads eight 64-bit words a thread into %a0..%a7 and writes %d0..%d7. Registers free
+ * for the body: %r<40> .b32, %rs<20> .b16, %x<20> .b64, %f<20> .f32, %fd<8> .f64, %p<20> .pred, and
  * %t = %tid.x, %in and %out, the global addresses of the thread's words. */
 typedef struct bench {
     uint64_t in[BENCH_THREADS][BENCH_WORDS], out[BENCH_THREADS][BENCH_WORDS];

@@ -60,7 +60,8 @@ static int64_t clamp(int64_t x, int64_t least, int64_t most)
 static double half(uint64_t h)
 {
     const int e = (int)(h >> 10 & 31), m = (int)(h & 1023);
-    const double v = e == 31 ? (m != 0 ? NAN : INFINITY) : ldexp(e != 0 ? 1024 + m : m, (e != 0 ? e : 1) - 25);
+    const double v =
+        e == 31 ? (m != 0 ? NAN : INFINITY) : ldexp(e != 0 ? 1024 + m : m, (e != 0 ? e : 1) - 25);
     return (h >> 15 & 1) != 0 ? -v : v;
 }
 
@@ -214,8 +215,8 @@ Test(scalar, each_instruction_gives_its_formula)
         }
         for (size_t j = 700; j < 1024; ++j) {
             for (int w = 0; w < 3; ++w) {
-                b.in[j][w] = (b.in[j][w] & UINT64_C(0x800fffff80ff83ff)) |
-                             UINT64_C(0x3ff000003f003c00);
+                b.in[j][w] =
+                    (b.in[j][w] & UINT64_C(0x800fffff80ff83ff)) | UINT64_C(0x3ff000003f003c00);
             }
         }
         snprintf(body, sizeof body, "%s%s\n%s\n", load, rows[i].text, store_of(rows[i].text));
@@ -223,9 +224,8 @@ Test(scalar, each_instruction_gives_its_formula)
         for (size_t j = 0; j < b.threads; ++j) {
             const uint64_t *in = b.in[j];
             const uint64_t want = rows[i].formula(in[0], in[1], in[2]);
-            cr_assert_eq(b.out[j][0], want,
-                         "%s of 0x%llx 0x%llx 0x%llx: 0x%llx, should be 0x%llx", rows[i].text,
-                         (unsigned long long)in[0], (unsigned long long)in[1],
+            cr_assert_eq(b.out[j][0], want, "%s of 0x%llx 0x%llx 0x%llx: 0x%llx, should be 0x%llx",
+                         rows[i].text, (unsigned long long)in[0], (unsigned long long)in[1],
                          (unsigned long long)in[2], (unsigned long long)b.out[j][0],
                          (unsigned long long)want);
         }

@@ -27,7 +27,7 @@ typedef struct options {
     int64_t n[MAX_CASES], k[MAX_CASES], m[MAX_ROWS];
     const char *desc[MAX_DESCS];
     const char *cublas_path, *anchors_path, *variant;
-    bool no_cublas, facts;
+    bool no_cublas, facts, smoke;
     FILE *csv;
 } options;
 
@@ -51,6 +51,8 @@ static const char usage[] =
     "  --no-cublas       without that baseline\n"
     "  --anchors FILE    recorded times (bench/anchors_h200.csv, if it is there)\n"
     "  --csv FILE        the table for programs\n"
+    "  --smoke           one copy of the weights and few calls, to see that all runs; on a\n"
+    "                    simulator. The times then mean nothing\n"
     "Each time is of one call: CUDA graphs of at least 20 calls and 2.5 ms on one stream, "
     "rotating\n"
     "over more than 210 MB of weights; two warm-up replays, then the median of 7 (least..most).\n"
@@ -89,17 +91,11 @@ static bool parse_case(const char *text, options *o)
 
 static bool parse_options(options *o, int argc, char **argv)
 {
-    static const struct option known[] = {{"case", 1, 0, 'c'},
-                                          {"m", 1, 0, 'm'},
-                                          {"desc", 1, 0, 'd'},
-                                          {"variant", 1, 0, 'v'},
-                                          {"facts", 0, 0, 'f'},
-                                          {"device", 1, 0, 'D'},
-                                          {"cublas", 1, 0, 'b'},
-                                          {"no-cublas", 0, 0, 'B'},
-                                          {"anchors", 1, 0, 'a'},
-                                          {"csv", 1, 0, 's'},
-                                          {0, 0, 0, 0}};
+    static const struct option known[] = {
+        {"case", 1, 0, 'c'},    {"m", 1, 0, 'm'},      {"desc", 1, 0, 'd'},
+        {"variant", 1, 0, 'v'}, {"facts", 0, 0, 'f'},  {"device", 1, 0, 'D'},
+        {"smoke", 0, 0, 'S'},   {"cublas", 1, 0, 'b'}, {"no-cublas", 0, 0, 'B'},
+        {"anchors", 1, 0, 'a'}, {"csv", 1, 0, 's'},    {0, 0, 0, 0}};
     bool good = true;
     for (int c; good && (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (c) {
@@ -119,6 +115,9 @@ static bool parse_options(options *o, int argc, char **argv)
             break;
         case 'f':
             o->facts = true;
+            break;
+        case 'S':
+            o->smoke = true;
             break;
         case 'D':
             o->device = atoi(optarg);
@@ -303,7 +302,6 @@ static void run_shape(state *st, const char *desc, int64_t n, int64_t k)
 {
     char line[512];
     nib_gemm_desc parsed;
-    cuda_shape shape;
     int64_t most = 0;
     snprintf(line, sizeof(line), "n=%lld k=%lld %s", (long long)n, (long long)k, desc);
     if (nib_gemm_desc_parse(line, &parsed)) {
@@ -313,13 +311,16 @@ static void run_shape(state *st, const char *desc, int64_t n, int64_t k)
     }
     for (int i = 0; i < st->o->rows; i++)
         most = st->o->m[i] > most ? st->o->m[i] : most;
-    bool f16 = parsed.act_type == NIB_F16 && st->has_cublas;
-    if (!cuda_shape_open(&shape, &st->cuda, st->dev, f16 ? &st->cublas : NULL, &parsed, most)) {
+    cuda_shape shape = {.cuda = &st->cuda,
+                        .dev = st->dev,
+                        .cublas = st->has_cublas && parsed.act_type == NIB_F16 ? &st->cublas : NULL,
+                        .desc = parsed,
+                        .smoke = st->o->smoke};
+    if (cuda_shape_open(&shape, most))
+        for (int i = 0; i < st->o->rows; i++)
+            run_rows(st, &shape, desc, st->o->m[i]);
+    else
         st->sum.failed++;
-        return;
-    }
-    for (int i = 0; i < st->o->rows; i++)
-        run_rows(st, &shape, desc, st->o->m[i]);
     cuda_shape_close(&shape);
 }
 
@@ -357,6 +358,8 @@ static void print_head(state *st)
                 "n,k,product,m,variant,chosen,check,error,worst,calls,packed_bytes,us,us_min,"
                 "us_max,planned_us,cublas_us,cublas_min,cublas_max,marlin_us,humming_us,best_us,"
                 "floor_us,best_name\n");
+    if (st->o->smoke)
+        printf("a smoke run: the times mean nothing\n");
     fflush(stdout);
 }
 

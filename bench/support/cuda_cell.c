@@ -34,7 +34,7 @@ static bool pack(cuda_shape *s)
         return false;
     }
     s->packed_bytes = info.packed_bytes;
-    int copies = (int)(CUDA_ROTATE_BYTES / info.packed_bytes) + 1;
+    int copies = s->smoke ? 1 : (int)(CUDA_ROTATE_BYTES / info.packed_bytes) + 1;
     s->weights = calloc((size_t)copies, sizeof(nib_weights *));
     if (!s->weights) {
         nib_weights_destroy(first);
@@ -65,10 +65,9 @@ static bool load(cuda_shape *s)
            bench_cuda_upload(s->cuda, s->act_scale, p->act_i8_scale, scales);
 }
 
-bool cuda_shape_open(cuda_shape *shape, bench_cuda *cuda, nib_device *dev, bench_cublas *cublas,
-                     const nib_gemm_desc *desc, int64_t m_max)
+bool cuda_shape_open(cuda_shape *s, int64_t m_max)
 {
-    cuda_shape s = {.cuda = cuda, .dev = dev, .cublas = cublas, .desc = *desc};
+    const nib_gemm_desc *desc = &s->desc;
     bool small = desc->act_type == NIB_E4M3 || desc->act_type == NIB_E5M2;
     bool i8 = desc->act_type == NIB_I8;
     if (desc->bias_type || desc->epilogue || desc->out_type == NIB_I32 ||
@@ -77,18 +76,16 @@ bool cuda_shape_open(cuda_shape *shape, bench_cuda *cuda, nib_device *dev, bench
                         "and epilogue, o=f32, f16 or bf16\n");
         return false;
     }
-    unsigned want = (cublas ? BENCH_WANT_DENSE : 0) | (small ? BENCH_WANT_COARSE : 0);
-    bool good = bench_problem_make(&s.problem, &desc->weight, m_max, want) &&
-                said(nib_gemm_create(dev, desc, &s.gemm), "planning") && pack(&s) && load(&s) &&
-                said(nib_stream_synchronize(dev, NULL), "packing");
-    if (good && cublas && !bench_cublas_load(cublas, cuda, &s.problem, CUDA_ROTATE_BYTES))
-        s.cublas = NULL;
-    free(s.problem.dense);
-    s.problem.dense = NULL;
-    if (!good)
-        cuda_shape_close(&s);
-    *shape = s;
-    return good;
+    unsigned want = (s->cublas ? BENCH_WANT_DENSE : 0) | (small ? BENCH_WANT_COARSE : 0);
+    if (!bench_problem_make(&s->problem, &desc->weight, m_max, want) ||
+        !said(nib_gemm_create(s->dev, desc, &s->gemm), "planning") || !pack(s) || !load(s) ||
+        !said(nib_stream_synchronize(s->dev, NULL), "packing"))
+        return false;
+    if (s->cublas && !bench_cublas_load(s->cublas, s->cuda, &s->problem, CUDA_ROTATE_BYTES))
+        s->cublas = NULL;
+    free(s->problem.dense);
+    s->problem.dense = NULL;
+    return true;
 }
 
 void cuda_shape_close(cuda_shape *s)
@@ -164,6 +161,7 @@ typedef struct runner {
     bench_launch_fn launch;
     void *user;
     int copies;
+    bool smoke;
     bench_graph graph;
     cuda_times *times;
 } runner;
@@ -172,14 +170,15 @@ typedef struct runner {
 static bool warm_up(bench_cuda *cuda, runner *r)
 {
     double us = 0;
-    int64_t calls = r->copies > CUDA_LEAST_CALLS ? r->copies : CUDA_LEAST_CALLS;
+    int64_t least = r->smoke ? 2 : CUDA_LEAST_CALLS;
+    int64_t calls = r->copies > least ? r->copies : least;
     /* The first call is made by itself: a kernel's first launch may load it, which a capture
      * forbids. */
     if (r->launch(r->user, 0, cuda->stream) || !bench_cuda_wait(cuda) ||
         !bench_graph_capture(cuda, r->launch, r->user, calls, &r->graph) ||
         !bench_graph_replay(cuda, &r->graph, &us) || !bench_graph_replay(cuda, &r->graph, &us))
         return false;
-    if (us < CUDA_GRAPH_US) {
+    if (us < CUDA_GRAPH_US && !r->smoke) {
         calls = (int64_t)ceil(1.05 * CUDA_GRAPH_US / (us / (double)calls));
         bench_graph_free(cuda, &r->graph);
         if (!bench_graph_capture(cuda, r->launch, r->user, calls, &r->graph) ||
@@ -262,10 +261,11 @@ static void read_facts(nib_gemm *gemm, int64_t m, cuda_cell *cell)
 {
     char *text = malloc(EXPLAIN_BYTES);
     if (text && !nib_gemm_explain(gemm, m, text, EXPLAIN_BYTES, NULL)) {
-        const char *facts = strstr(text, "\nkernel  ");
+        char *facts = strstr(text, "\nkernel  ");
+        for (char *at = facts; at && *at; at++)
+            *at = *at == '\n' ? ' ' : *at;
         if (facts)
-            snprintf(cell->facts, sizeof(cell->facts), "%.*s", (int)strcspn(facts + 9, "\n"),
-                     facts + 9);
+            snprintf(cell->facts, sizeof(cell->facts), "%s", facts + 9);
     }
     free(text);
 }
@@ -293,7 +293,11 @@ bool cuda_cell_run(cuda_shape *s, int64_t m, const cuda_candidate *variant, cuda
 {
     call c = {0};
     *cell = (cuda_cell){.m = m, .variant = *variant, .error = NAN, .worst = NAN};
-    runner list[2] = {{.launch = launch, .user = &c, .copies = s->copies, .times = &cell->ours}};
+    runner list[2] = {{.launch = launch,
+                       .user = &c,
+                       .copies = s->copies,
+                       .smoke = s->smoke,
+                       .times = &cell->ours}};
     int count = 1;
     bool i8 = s->desc.act_type == NIB_I8;
     double limit = tolerance(s->desc.out_type);

@@ -28,6 +28,7 @@ typedef struct cuda_shape {
     bench_cublas *cublas; /* NULL: no baseline */
     nib_gemm_desc desc;
     bench_problem problem;
+    bool smoke;     /* one copy and few calls: for simulators, whose times mean nothing */
     nib_gemm *gemm; /* that packed */
     nib_weights **weights;
     int copies;
@@ -51,9 +52,9 @@ typedef struct cuda_cell {
     char facts[512]; /* what the backend says of the kernel, "" if nothing */
 } cuda_cell;
 
-/* Each answers false with a line on stderr. */
-bool cuda_shape_open(cuda_shape *shape, bench_cuda *cuda, nib_device *dev, bench_cublas *cublas,
-                     const nib_gemm_desc *desc, int64_t m_max);
+/* Each answers false with a line on stderr. The caller sets cuda, dev, cublas, desc and smoke of a
+ * shape, zero else; close it after a failure too. */
+bool cuda_shape_open(cuda_shape *shape, int64_t m_max);
 void cuda_shape_close(cuda_shape *shape);
 
 /* The kernels that can run m rows, the chosen one first. */

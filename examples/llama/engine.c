@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products on a nibblas device. On a device with memory of its own, activations and outputs are
- * copied around every product; norms and attention stay on the host. That is slow but simple, and
- * nibblas is what this program shows.
+ * Products on a nibblas device. Norms and attention stay on the host: on a device with memory of
+ * its own, activations and outputs are copied around every group of products that share their
+ * activations. That is slow but simple, and nibblas is what this program shows.
  */
 #include "engine.h"
 
@@ -35,6 +35,9 @@ nib_status llama_engine_open(llama_engine *engine, const llama_engine_options *o
     if (status != NIB_OK)
         return llama_fail_nib(status, "device '%s'", options->device ? options->device : "auto");
     engine->in_place = !strcmp(engine->info.backend, "cpu");
+    /* A GPU's fast kernels take 16-bit activations. */
+    if (engine->options.act_type == NIB_TYPE_NONE)
+        engine->options.act_type = engine->in_place ? NIB_F32 : NIB_F16;
     return NIB_OK;
 }
 
@@ -101,7 +104,7 @@ nib_status llama_engine_gemm(llama_engine *engine, const nib_weight_desc *weight
 static nib_status allocate(llama_engine *engine)
 {
     size_t act_bytes = (size_t)engine->act_max * sizeof(float);
-    size_t out_bytes = (size_t)engine->out_max * sizeof(float);
+    size_t out_bytes = LLAMA_JOBS_MAX * (size_t)engine->out_max * sizeof(float);
     if (engine->options.act_type != NIB_F32 && !(engine->narrow = malloc(act_bytes / 2)))
         return llama_fail(NIB_NO_MEMORY, "no memory for %zu bytes of activations", act_bytes / 2);
     nib_status status = NIB_OK;
@@ -141,35 +144,51 @@ static void narrow(const llama_engine *engine, const float *act, int64_t count)
             to[i] = llama_bf16_from_float(act[i]);
 }
 
-nib_status llama_engine_run(llama_engine *engine, nib_gemm *gemm, const nib_weights *weights,
-                            int64_t n, int64_t k, const float *act, int64_t m, float *out)
+/* A product from and to where the device reads and writes. */
+static nib_status run_job(llama_engine *engine, const llama_job *job, const void *act, void *out,
+                          int64_t k, int64_t m)
+{
+    nib_gemm_args args = {.size = sizeof args,
+                          .m = m,
+                          .act = act,
+                          .lda = k,
+                          .out = out,
+                          .ldo = job->n,
+                          .workspace = engine->workspace,
+                          .workspace_bytes = engine->workspace_bytes};
+    return nib_gemm_run(job->gemm, job->weights, &args);
+}
+
+/* All on the default stream, which keeps the order: only the results are waited for. */
+static nib_status run_on_device(llama_engine *engine, const llama_job *jobs, int count,
+                                const void *act, size_t act_bytes, int64_t k, int64_t m)
+{
+    nib_status status =
+        nib_memory_copy(engine->dev, engine->act, act, act_bytes, NIB_COPY_TO_DEVICE, NULL);
+    float *out = engine->out;
+    for (int i = 0; i < count && status == NIB_OK; i++)
+        status = run_job(engine, &jobs[i], engine->act, out + i * engine->out_max, k, m);
+    for (int i = 0; i < count && status == NIB_OK; i++)
+        status = nib_memory_copy(engine->dev, jobs[i].out, out + i * engine->out_max,
+                                 (size_t)(m * jobs[i].n) * sizeof *out, NIB_COPY_TO_HOST, NULL);
+    return status == NIB_OK ? nib_stream_synchronize(engine->dev, NULL) : status;
+}
+
+nib_status llama_engine_run_all(llama_engine *engine, const llama_job *jobs, int count, int64_t k,
+                                const float *act, int64_t m)
 {
     bool wide = engine->options.act_type == NIB_F32;
     if (!wide)
         narrow(engine, act, m * k);
     const void *host = wide ? (const void *)act : engine->narrow;
     size_t act_bytes = (size_t)(m * k) * (wide ? 4 : 2);
-    nib_gemm_args args = {.size = sizeof args,
-                          .m = m,
-                          .act = engine->in_place ? host : engine->act,
-                          .lda = k,
-                          .out = engine->in_place ? out : engine->out,
-                          .ldo = n,
-                          .workspace = engine->workspace,
-                          .workspace_bytes = engine->workspace_bytes};
     nib_status status = NIB_OK;
     double start = llama_clock();
     if (!engine->in_place)
-        status =
-            nib_memory_copy(engine->dev, engine->act, host, act_bytes, NIB_COPY_TO_DEVICE, NULL);
-    if (status == NIB_OK)
-        status = nib_gemm_run(gemm, weights, &args);
-    if (status == NIB_OK && !engine->in_place)
-        status = nib_memory_copy(engine->dev, out, engine->out, (size_t)(m * n) * sizeof *out,
-                                 NIB_COPY_TO_HOST, NULL);
-    if (status == NIB_OK && !engine->in_place)
-        status = nib_stream_synchronize(engine->dev, NULL);
+        status = run_on_device(engine, jobs, count, host, act_bytes, k, m);
+    for (int i = 0; engine->in_place && i < count && status == NIB_OK; i++)
+        status = run_job(engine, &jobs[i], host, jobs[i].out, k, m);
     engine->seconds += llama_clock() - start;
-    engine->runs++;
+    engine->runs += count;
     return status == NIB_OK ? NIB_OK : llama_fail_nib(status, "a product failed");
 }

@@ -14,7 +14,7 @@
 
 typedef struct llama_engine_options {
     const char *device;  /* nibblas selector; NULL: auto */
-    nib_type act_type;   /* f32, f16 or bf16 */
+    nib_type act_type;   /* f32, f16 or bf16; NIB_TYPE_NONE: f32 on the CPU, else f16 */
     bool act_dynamic_i8; /* nibblas may round activations to i8 on the fly */
 } llama_engine_options;
 
@@ -35,9 +35,9 @@ typedef struct llama_engine {
     void *workspace;
     size_t workspace_bytes;
     void *narrow;             /* activations in act_type, on the host, when that is not f32 */
-    void *act, *out;          /* on the device, when not in_place */
+    void *act, *out;          /* on the device, when not in_place; out for LLAMA_JOBS_MAX results */
     int64_t act_max, out_max; /* elements of the largest activation and output */
-    double seconds;           /* spent inside nibblas by llama_engine_run */
+    double seconds;           /* spent inside nibblas by llama_engine_run_all */
     int64_t runs;
 } llama_engine;
 
@@ -53,8 +53,19 @@ nib_status llama_engine_gemm(llama_engine *engine, const nib_weight_desc *weight
 nib_status llama_engine_prepare(llama_engine *engine);
 
 /* out[m, n] = act[m, k] * W^T, f32 on the host, rows contiguous. */
-nib_status llama_engine_run(llama_engine *engine, nib_gemm *gemm, const nib_weights *weights,
-                            int64_t n, int64_t k, const float *act, int64_t m, float *out);
+typedef struct llama_job {
+    nib_gemm *gemm;
+    const nib_weights *weights;
+    int64_t n;
+    float *out;
+} llama_job;
+
+#define LLAMA_JOBS_MAX 3
+
+/* Products of one act[m, k], at most LLAMA_JOBS_MAX. On a device with memory of its own act goes
+ * there once, and the host waits once. */
+nib_status llama_engine_run_all(llama_engine *engine, const llama_job *jobs, int count, int64_t k,
+                                const float *act, int64_t m);
 
 /* Seconds of a clock that only goes forward. */
 double llama_clock(void);

@@ -115,22 +115,28 @@ static void gate_up(llama_session *s, int64_t count)
         gate[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
 }
 
+static llama_job job_of(const llama_linear *linear, float *out)
+{
+    return (llama_job){
+        .gemm = linear->gemm, .weights = linear->weights, .n = linear->n, .out = out};
+}
+
 static nib_status run(llama_session *s, const llama_linear *linear, const float *act, int64_t m,
                       float *out)
 {
-    return llama_engine_run(&s->model->engine, linear->gemm, linear->weights, linear->n, linear->k,
-                            act, m, out);
+    llama_job job = job_of(linear, out);
+    return llama_engine_run_all(&s->model->engine, &job, 1, linear->k, act, m);
 }
 
 static nib_status attention_block(llama_session *s, int64_t index, int64_t rows)
 {
     const llama_params *p = &s->model->params;
     const llama_layer *layer = &s->model->layers[index];
-    nib_status status;
     rms_norm(s->x, layer->attn_norm, rows, p->embed, p->norm_eps, s->norm);
-    if ((status = run(s, &layer->q, s->norm, rows, s->q)) != NIB_OK ||
-        (status = run(s, &layer->k, s->norm, rows, s->k)) != NIB_OK ||
-        (status = run(s, &layer->v, s->norm, rows, s->v)) != NIB_OK)
+    const llama_job jobs[] = {job_of(&layer->q, s->q), job_of(&layer->k, s->k),
+                              job_of(&layer->v, s->v)};
+    nib_status status = llama_engine_run_all(&s->model->engine, jobs, 3, p->embed, s->norm, rows);
+    if (status != NIB_OK)
         return status;
     llama_rope(p, s->cosine, s->sine, rows, p->heads, s->q);
     llama_rope(p, s->cosine, s->sine, rows, p->kv_heads, s->k);
@@ -146,10 +152,10 @@ static nib_status gated_block(llama_session *s, int64_t index, int64_t rows)
 {
     const llama_params *p = &s->model->params;
     const llama_layer *layer = &s->model->layers[index];
-    nib_status status;
     rms_norm(s->x, layer->ffn_norm, rows, p->embed, p->norm_eps, s->norm);
-    if ((status = run(s, &layer->gate, s->norm, rows, s->gate)) != NIB_OK ||
-        (status = run(s, &layer->up, s->norm, rows, s->up)) != NIB_OK)
+    const llama_job jobs[] = {job_of(&layer->gate, s->gate), job_of(&layer->up, s->up)};
+    nib_status status = llama_engine_run_all(&s->model->engine, jobs, 2, p->embed, s->norm, rows);
+    if (status != NIB_OK)
         return status;
     gate_up(s, rows * p->ff);
     status = run(s, &layer->down, s->gate, rows, s->norm);

@@ -34,7 +34,8 @@ const char llama_usage[] =
     "      --device NAME     nibblas device, as 'nib devices' lists them (auto)\n"
     "      --threads N       CPU threads (what OMP_NUM_THREADS and the system give)\n"
     "      --act TYPE        activations of the products: f32, f16, bf16, or i8dyn,\n"
-    "                        which rounds f32 to i8 with a scale per 32 (f32)\n"
+    "                        which rounds f32 to i8 with a scale per 32 (f32 on the\n"
+    "                        CPU and with --teacher, else f16)\n"
     "      --kv TYPE         key-value cache: f16 or f32 (f16)\n"
     "      --batch N         prompt tokens per pass, 1..256 (256)\n"
     "      --json            print one JSON object with text and figures instead\n"
@@ -229,12 +230,8 @@ static nib_status check(const llama_options *o, int argc, char **argv)
 
 nib_status llama_options_parse(int argc, char **argv, llama_options *out, llama_intent *intent)
 {
-    llama_options o = {.tokens = 128,
-                       .engine = {.act_type = NIB_F32},
-                       .cache_type = NIB_F16,
-                       .top_p = 0.95,
-                       .bound = 0.05,
-                       .seed = 1};
+    llama_options o = {
+        .tokens = 128, .cache_type = NIB_F16, .top_p = 0.95, .bound = 0.05, .seed = 1};
     nib_status status = NIB_OK;
     *intent = LLAMA_INTENT_RUN;
     opterr = 0;
@@ -253,6 +250,8 @@ nib_status llama_options_parse(int argc, char **argv, llama_options *out, llama_
             return status;
     }
     status = check(&o, argc, argv);
+    if (o.teacher && o.engine.act_type == NIB_TYPE_NONE)
+        o.engine.act_type = NIB_F32;
     if (status == NIB_OK)
         *out = o;
     return status;

@@ -95,11 +95,13 @@ typedef struct tool_runner {
     int copies;
     nib_gemm_args args;
     uint64_t packed_bytes;
-    double create_us, pack_us, prepare_us, first_us;
+    /* Parts of the first result. Preparing is of the first m that ran. */
+    double create_us, pack_us, upload_us, prepare_us, first_us, second_us;
 } tool_runner;
 
 typedef struct tool_timing {
     int64_t runs;
+    bool device;                       /* by the device's clock; else by the host's */
     double min_us, median_us, high_us; /* the 90th percentile */
 } tool_timing;
 
@@ -108,19 +110,37 @@ typedef struct tool_timing {
 tool_exit tool_runner_create(nib_device *dev, const tool_product *product, bool cold,
                              tool_runner *out);
 void tool_runner_destroy(tool_runner *runner);
-/* Runs once with m rows and fetches out, [m, out_cols]. `out` may be NULL. */
+/* Prepares m rows, runs once and fetches out, [m, out_cols]. `out` may be NULL. The first time, the
+ * run is repeated for second_us. */
 tool_exit tool_runner_run(tool_runner *runner, const tool_product *product, int64_t m, void *out);
-/* Runs for about `seconds`. */
+/* Prepares m rows and runs for about `seconds`. On a device with events and memory of its own the
+ * runs queue up behind a copy, so that what the host does between them is not timed. */
 tool_exit tool_runner_time(tool_runner *runner, int64_t m, double seconds, tool_timing *out);
 
-/* Read bandwidth of host memory in GB/s, measured in half a second with the threads of the device;
- * 0 where the device reads other memory, or where there is no memory to measure with. */
-double tool_roof_measure(const nib_device_info *info);
+/* Bandwidth in GB/s, measured in half a second at most: of reading host memory with the threads of
+ * the device where that is what the device reads, else of copying in the device's memory, read plus
+ * written. 0: it cannot be measured. */
+double tool_roof_measure(nib_device *dev, const nib_device_info *info);
+/* What was measured: "read" or "copy" bandwidth. */
+const char *tool_roof_kind(const nib_device_info *info);
+
+/* The way to a device and to its kernels: what the host's clock and the library's log say. */
+typedef struct tool_startup {
+    double library_us, device_us;
+    double driver_us; /* of device_us: the vendor's driver by itself */
+    struct {
+        int count;
+        double us;
+    } images[3], loads; /* images by origin: packs, the cache, the compiler */
+    bool verbose;       /* show the log on stderr */
+} tool_startup;
 
 /* Opens the library and a device, calls `work` and closes them; answers what `work` did, or why
- * there is no device. The log goes to stderr when `verbose`. */
+ * there is no device. `startup`, which may be NULL, is filled as things happen. */
 typedef tool_exit (*tool_device_work)(void *user, nib_device *dev);
-tool_exit tool_device_with(const char *selector, bool verbose, tool_device_work work, void *user);
+tool_exit tool_device_with(const char *selector, tool_startup *startup, tool_device_work work,
+                           void *user);
+/* The log function of verbs that open the library themselves: all of it on stderr. */
 void tool_log(void *user, nib_log_level level, const char *message);
 
 /* Calls a printing function until the text fits; the caller frees. NULL: it failed. */

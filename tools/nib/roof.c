@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The read bandwidth that host memory gives now, against which `nib bench` compares. As many
+ * The bandwidth that memory gives now, against which `nib bench` compares. Of host memory: as many
  * threads as the device uses read a buffer beyond the cache round and round, for half a second. A
- * pass is a piece of it, short enough that some passes escape other programs; the best counts.
+ * pass is a piece of it, short enough that some passes escape other programs; the best counts. Of
+ * a device's own memory: copies within it, by its clock.
  */
 #include "product.h"
 
@@ -17,6 +18,7 @@
 #define MOST_BYTES  ((uint64_t)1 << 30)
 #define PASS_BYTES  ((size_t)8 << 20) /* a thread, at most: near a millisecond */
 #define MAX_THREADS 1024
+#define COPIES      16
 #define LINE_BYTES  64
 #define STREAMS     8 /* as many as hardware prefetchers follow well */
 
@@ -105,14 +107,11 @@ static void run_threads(roof_job *job, int wanted)
     free(threads);
 }
 
-double tool_roof_measure(const nib_device_info *info)
+static double read_host(const nib_device_info *info)
 {
     roof_job job = {0};
     uint64_t bytes = 4 * info->cache_bytes;
     int threads = info->units < 1 ? 1 : info->units > MAX_THREADS ? MAX_THREADS : info->units;
-    /* The public interface does not say which devices read host memory; the CPU does. */
-    if (strcmp(info->backend, "cpu"))
-        return 0;
     if (bytes < LEAST_BYTES)
         bytes = LEAST_BYTES;
     if (bytes > MOST_BYTES)
@@ -127,4 +126,58 @@ double tool_roof_measure(const nib_device_info *info)
     run_threads(&job, threads);
     free(job.words);
     return job.best_gb_per_s;
+}
+
+/* The best of several copies between two pieces of the device's memory. */
+static double time_copies(nib_device *dev, void *to, const void *from, size_t bytes,
+                          nib_event *begin, nib_event *end)
+{
+    double best = 0, give_up = tool_now_us() + MEASURE_US;
+    for (int i = 0; i < COPIES && (i < 2 || tool_now_us() < give_up); i++) {
+        double us;
+        if (nib_event_record(begin, NULL) ||
+            nib_memory_copy(dev, to, from, bytes, NIB_COPY_ON_DEVICE, NULL) ||
+            nib_event_record(end, NULL) || nib_event_elapsed(begin, end, &us))
+            return 0;
+        double gb_per_s = us > 0 ? 2e-3 * (double)bytes / us : 0;
+        if (i && gb_per_s > best) /* the first touches the pages */
+            best = gb_per_s;
+    }
+    return best;
+}
+
+static double copy_on_device(nib_device *dev, const nib_device_info *info)
+{
+    nib_event *begin = NULL, *end = NULL;
+    void *from = NULL, *to = NULL;
+    double best = 0;
+    uint64_t bytes = 8 * info->cache_bytes;
+    if (bytes < LEAST_BYTES)
+        bytes = LEAST_BYTES;
+    if (bytes > info->memory_bytes / 16)
+        bytes = info->memory_bytes / 16;
+    if (bytes && !nib_event_create(dev, &begin) && !nib_event_create(dev, &end) &&
+        !nib_memory_alloc(dev, bytes, &from) && !nib_memory_alloc(dev, bytes, &to))
+        best = time_copies(dev, to, from, bytes, begin, end);
+    nib_memory_free(dev, from);
+    nib_memory_free(dev, to);
+    nib_event_destroy(begin);
+    nib_event_destroy(end);
+    return best;
+}
+
+/* The public interface does not say which devices read host memory; the CPU does. */
+static bool reads_host(const nib_device_info *info)
+{
+    return !strcmp(info->backend, "cpu");
+}
+
+double tool_roof_measure(nib_device *dev, const nib_device_info *info)
+{
+    return reads_host(info) ? read_host(info) : copy_on_device(dev, info);
+}
+
+const char *tool_roof_kind(const nib_device_info *info)
+{
+    return reads_host(info) ? "read" : "copy";
 }

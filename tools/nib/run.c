@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running products on a device, and timing them with the host's clock.
+ * Running products on a device, and timing them: with the device's clock where it has one, else
+ * with the host's.
  */
 #include "product.h"
 
@@ -10,32 +11,9 @@
 #define MAX_COPIES     64
 #define MAX_COPY_BYTES ((uint64_t)1 << 30)
 #define MAX_RUNS       100000
-
-void tool_log(void *user, nib_log_level level, const char *message)
-{
-    static const char *const names[] = {"debug", "info", "warning"};
-    (void)user;
-    fprintf(stderr, "nib: %s: %s\n", names[level], message);
-}
-
-tool_exit tool_device_with(const char *selector, bool verbose, tool_device_work work, void *user)
-{
-    nib_context_options options = {.size = sizeof(options), .log = verbose ? tool_log : NULL};
-    nib_context *ctx;
-    nib_device *dev;
-    nib_status status = nib_context_create(&options, &ctx);
-    if (status)
-        return tool_fail(status);
-    tool_exit code;
-    if ((status = nib_device_open(ctx, selector, &dev))) {
-        code = tool_fail(status);
-    } else {
-        code = work(user, dev);
-        nib_device_close(dev);
-    }
-    nib_context_destroy(ctx);
-    return code;
-}
+#define BATCH          16      /* runs that queue up */
+#define HOLD_US        200.0   /* that the copy before them takes, by the nominal bandwidth */
+#define LONG_US        20000.0 /* runs above this are timed one by one */
 
 char *tool_print(tool_print_fn print, void *user, nib_status *status)
 {
@@ -135,9 +113,11 @@ tool_exit tool_runner_create(nib_device *dev, const tool_product *product, bool 
     if ((status = pack(&r, product, cold)))
         goto fail;
     begun = tool_now_us();
-    status = nib_gemm_prepare(r.gemm, 0, product->m);
-    r.prepare_us = tool_now_us() - begun;
-    if (status || (status = upload_all(&r, product)))
+    status = upload_all(&r, product);
+    if (!status)
+        status = nib_stream_synchronize(dev, NULL);
+    r.upload_us = tool_now_us() - begun;
+    if (status)
         goto fail;
     *out = r;
     return TOOL_OK;
@@ -168,12 +148,26 @@ static nib_status run_once(tool_runner *r, int64_t m, int64_t turn)
     return status ? status : nib_stream_synchronize(r->dev, NULL);
 }
 
-tool_exit tool_runner_run(tool_runner *r, const tool_product *p, int64_t m, void *out)
+static nib_status first_result(tool_runner *r, int64_t m)
 {
     double begun = tool_now_us();
-    nib_status status = run_once(r, m, 0);
-    if (r->first_us == 0)
-        r->first_us = tool_now_us() - begun;
+    nib_status status = nib_gemm_prepare(r->gemm, m, m);
+    double prepared = tool_now_us();
+    if (!status)
+        status = run_once(r, m, 0);
+    double ran = tool_now_us();
+    if (status || r->first_us > 0)
+        return status;
+    status = run_once(r, m, 0);
+    r->prepare_us = prepared - begun;
+    r->first_us = ran - prepared;
+    r->second_us = tool_now_us() - ran;
+    return status;
+}
+
+tool_exit tool_runner_run(tool_runner *r, const tool_product *p, int64_t m, void *out)
+{
+    nib_status status = first_result(r, m);
     if (!status && out && m && p->out_bytes) {
         size_t bytes = p->out_bytes / (size_t)p->m * (size_t)m;
         status = nib_memory_copy(r->dev, out, r->args.out, bytes, NIB_COPY_TO_HOST, NULL);
@@ -181,6 +175,109 @@ tool_exit tool_runner_run(tool_runner *r, const tool_product *p, int64_t m, void
             status = nib_stream_synchronize(r->dev, NULL);
     }
     return status ? tool_fail(status) : TOOL_OK;
+}
+
+/* ---- timing ---- */
+
+/* Times of runs, as they come. */
+typedef struct samples {
+    double *us;
+    int64_t count;
+    double end_us; /* when it is enough */
+} samples;
+
+/* At least five runs, whatever the clock says. */
+static bool wanted(const samples *s)
+{
+    return s->count < MAX_RUNS && (s->count < 5 || tool_now_us() < s->end_us);
+}
+
+static nib_status time_on_host(tool_runner *r, int64_t m, samples *s)
+{
+    nib_status status = NIB_OK;
+    while (!status && wanted(s)) {
+        double begun = tool_now_us();
+        status = run_once(r, m, s->count);
+        s->us[s->count++] = tool_now_us() - begun;
+    }
+    return status;
+}
+
+/* Events of a batch, and memory to copy while it queues up. */
+typedef struct device_clock {
+    nib_event *event[BATCH + 1];
+    void *from, *to;
+    size_t bytes; /* 0: nothing is copied */
+} device_clock;
+
+static void clock_close(nib_device *dev, device_clock *c)
+{
+    for (int i = 0; i <= BATCH; i++)
+        nib_event_destroy(c->event[i]);
+    nib_memory_free(dev, c->from);
+    nib_memory_free(dev, c->to);
+}
+
+/* False: this device is timed by the host. */
+static bool clock_open(nib_device *dev, device_clock *c)
+{
+    nib_device_info info = {.size = sizeof(info)};
+    *c = (device_clock){0};
+    /* The CPU's events are the host's clock, and its runs end before they return. */
+    if (nib_device_get_info(dev, &info) || !strcmp(info.backend, "cpu"))
+        return false;
+    for (int i = 0; i <= BATCH; i++)
+        if (nib_event_create(dev, &c->event[i])) {
+            clock_close(dev, c);
+            return false;
+        }
+    double bytes = HOLD_US * info.read_gb_per_s * 1e3 / 2; /* a copy reads and writes them */
+    double most = (double)info.memory_bytes / 32;
+    c->bytes = (size_t)(bytes < most ? bytes : most);
+    if (c->bytes &&
+        (nib_memory_alloc(dev, c->bytes, &c->from) || nib_memory_alloc(dev, c->bytes, &c->to)))
+        c->bytes = 0;
+    return true;
+}
+
+static nib_status time_batch(tool_runner *r, int64_t m, const device_clock *c, int count,
+                             samples *s)
+{
+    nib_status status = NIB_OK;
+    if (c->bytes && count > 1)
+        status = nib_memory_copy(r->dev, c->to, c->from, c->bytes, NIB_COPY_ON_DEVICE, NULL);
+    if (!status)
+        status = nib_event_record(c->event[0], NULL);
+    r->args.m = m;
+    for (int i = 0; i < count && !status; i++) {
+        int64_t turn = (s->count + i) % r->copies;
+        status = nib_gemm_run(r->gemm, r->weights[turn], &r->args);
+        if (!status)
+            status = nib_event_record(c->event[i + 1], NULL);
+    }
+    for (int i = 0; i < count && !status && s->count < MAX_RUNS; i++)
+        status = nib_event_elapsed(c->event[i], c->event[i + 1], &s->us[s->count++]);
+    return status;
+}
+
+static nib_status time_runs(tool_runner *r, int64_t m, double seconds, samples *s, bool *device)
+{
+    device_clock c;
+    double longest = 0;
+    nib_status status = nib_gemm_prepare(r->gemm, m, m);
+    for (int i = 0; i < 3 && !status; i++) {
+        double begun = tool_now_us();
+        status = run_once(r, m, i);
+        longest = tool_now_us() - begun;
+    }
+    s->end_us = tool_now_us() + 1e6 * seconds;
+    *device = m > 0 && !status && clock_open(r->dev, &c);
+    if (!*device)
+        return status ? status : time_on_host(r, m, s);
+    while (!status && wanted(s))
+        status = time_batch(r, m, &c, longest > LONG_US ? 1 : BATCH, s);
+    clock_close(r->dev, &c);
+    return status;
 }
 
 static int by_value(const void *a, const void *b)
@@ -191,27 +288,19 @@ static int by_value(const void *a, const void *b)
 
 tool_exit tool_runner_time(tool_runner *r, int64_t m, double seconds, tool_timing *out)
 {
-    double *times = malloc(MAX_RUNS * sizeof(*times));
-    nib_status status = NIB_OK;
-    int64_t runs = 0;
-    if (!times)
+    samples s = {.us = malloc(MAX_RUNS * sizeof(*s.us))};
+    bool device;
+    if (!s.us)
         return tool_error(TOOL_NO_MEMORY, "no memory for %d times", MAX_RUNS);
-    for (int i = 0; i < 3 && !status; i++)
-        status = run_once(r, m, i);
-    double end = tool_now_us() + 1e6 * seconds;
-    /* At least five runs, whatever the clock says. */
-    while (!status && runs < MAX_RUNS && (runs < 5 || tool_now_us() < end)) {
-        double begun = tool_now_us();
-        status = run_once(r, m, runs);
-        times[runs++] = tool_now_us() - begun;
-    }
+    nib_status status = time_runs(r, m, seconds, &s, &device);
     if (!status) {
-        qsort(times, (size_t)runs, sizeof(*times), by_value);
-        *out = (tool_timing){.runs = runs,
-                             .min_us = times[0],
-                             .median_us = times[runs / 2],
-                             .high_us = times[runs * 9 / 10]};
+        qsort(s.us, (size_t)s.count, sizeof(*s.us), by_value);
+        *out = (tool_timing){.runs = s.count,
+                             .device = device,
+                             .min_us = s.us[0],
+                             .median_us = s.us[s.count / 2],
+                             .high_us = s.us[s.count * 9 / 10]};
     }
-    free(times);
+    free(s.us);
     return status ? tool_fail(status) : TOOL_OK;
 }

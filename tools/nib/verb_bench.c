@@ -15,7 +15,8 @@ typedef struct bench_options {
     const char *device, *path;
     int64_t seed;
     double seconds;
-    bool warm, no_check, json, csv, verbose;
+    bool warm, no_check, json, csv;
+    tool_startup startup;
 } bench_options;
 
 typedef struct bench_state {
@@ -30,7 +31,8 @@ typedef struct bench_state {
     FILE *file;
     const char *path;
     double file_bytes, read_bytes;
-    double measured_gb_per_s; /* of host memory; 0: not measured, shares are of the nominal one */
+    double measured_gb_per_s; /* 0: not measured, shares are of the nominal one */
+    bool device_clock;        /* of the last case */
 } bench_state;
 
 static const char *const heads[] = {">m",    ">median us", ">min us",  ">p90 us", ">runs",
@@ -62,6 +64,7 @@ static void report(bench_state *s, const tool_runner *r, const tool_product *p, 
         tool_json_text(out, "product", line);
         tool_json_int(out, "packed_bytes", (int64_t)r->packed_bytes);
         tool_json_int(out, "runs", t->runs);
+        tool_json_text(out, "clock", t->device ? "device" : "host");
         tool_json_real(out, "median_us", t->median_us);
         tool_json_real(out, "min_us", t->min_us);
         tool_json_real(out, "p90_us", t->high_us);
@@ -105,6 +108,7 @@ static tool_exit bench_rows(bench_state *s, tool_runner *r, const tool_product *
     if (code)
         return code;
     s->wrong += check.wrong > 0;
+    s->device_clock = timing.device;
     report(s, r, p, m, &check, &timing, line);
     return TOOL_OK;
 }
@@ -143,7 +147,7 @@ static tool_exit bench_case(bench_state *s, const tool_case *what)
 static void begin_output(bench_state *s)
 {
     s->began = true;
-    s->measured_gb_per_s = tool_roof_measure(&s->info);
+    s->measured_gb_per_s = tool_roof_measure(s->dev, &s->info);
     if (!s->options->json) {
         tool_table_begin(&s->table, heads, HEADS);
         return;
@@ -157,6 +161,7 @@ static void begin_output(bench_state *s)
     tool_json_real(&s->json, "read_gb_per_s", s->info.read_gb_per_s);
     if (s->measured_gb_per_s > 0)
         tool_json_real(&s->json, "measured_read_gb_per_s", s->measured_gb_per_s);
+    tool_json_text(&s->json, "roof_of", tool_roof_kind(&s->info));
     tool_json_text(&s->json, "roof", s->measured_gb_per_s > 0 ? "measured" : "nominal");
     tool_json_bool(&s->json, "cold", !s->options->warm);
     tool_json_begin(&s->json, "cases", '[');
@@ -170,10 +175,13 @@ static void end_output(bench_state *s)
         return;
     }
     if (!s->options->csv)
-        printf("%s: %s, %s, %d units; weights %s\nroof: %s read bandwidth, %.1f GB/s\n\n",
+        printf("%s: %s, %s, %d units; weights %s; times by the %s clock\n"
+               "roof: %s %s bandwidth, %.1f GB/s\n\n",
                s->info.selector, s->info.name, s->info.isa, s->info.units,
                s->options->warm ? "warm" : "beyond the cache",
-               s->measured_gb_per_s > 0 ? "measured" : "nominal", roof_of(s));
+               s->device_clock ? "device's" : "host's",
+               s->measured_gb_per_s > 0 ? "measured" : "nominal",
+               s->measured_gb_per_s > 0 ? tool_roof_kind(&s->info) : "read", roof_of(s));
     tool_table_end(&s->table, s->options->csv ? TOOL_CSV : TOOL_TABLE);
     if (!s->options->csv)
         printf("\n%" PRId64 " cases, %" PRId64 " wrong, %" PRId64 " unsupported\n", s->cases,
@@ -251,7 +259,7 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
         {"seed", TOOL_INT, "N", &o.seed, "of the random operands (1)"},
         {"json", TOOL_FLAG, NULL, &o.json, "print JSON"},
         {"csv", TOOL_FLAG, NULL, &o.csv, "print CSV"},
-        {"verbose", TOOL_FLAG, NULL, &o.verbose, "show the library's log"},
+        {"verbose", TOOL_FLAG, NULL, &o.startup.verbose, "show the library's log"},
         {0}};
     int operands;
     tool_exit code;
@@ -260,7 +268,7 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
     if (operands != 1)
         return tool_usage(verb, "one case file is needed ('-' reads the standard input)");
     o.path = argv[0];
-    return tool_device_with(o.device, o.verbose, bench, &o);
+    return tool_device_with(o.device, &o.startup, bench, &o);
 }
 
 const tool_verb tool_verb_bench = {
@@ -270,8 +278,9 @@ const tool_verb tool_verb_bench = {
     .details = "A case is a line that describes a product, with m=1,16,128 for its rows; '#'\n"
                "begins a comment. Each is checked first and timed second. Weights rotate\n"
                "through copies that exceed the last-level cache twice, unless --warm. GB/s\n"
-               "counts packed weights; roof % is its share of the read bandwidth, which is\n"
-               "measured first where the weights stand in host memory, else nominal.\n",
+               "counts packed weights; roof % is its share of a bandwidth measured first: of\n"
+               "reading host memory where the weights stand there, else of copying in the\n"
+               "device's memory, read plus written.\n",
     .examples = "  nib bench bench/cases/decode.txt\n"
                 "  echo 'n=4096 k=4096 w=i4 g=32 m=1,128' | nib bench - --csv\n",
     .run = run,

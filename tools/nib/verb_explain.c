@@ -37,6 +37,10 @@ static tool_exit explain(void *user, nib_device *dev)
         tool_json_begin(&out, NULL, '[');
     for (int i = 0; i < what->count && !status; i++) {
         explain_call call = {gemm, what->m[i]};
+        /* So that the backend can say what it knows of the kernel; what is wrong with m, explaining
+         * says itself. */
+        if (call.m > 0 && (status = nib_gemm_prepare(gemm, call.m, call.m)))
+            break;
         char *text = tool_print(explain_print, &call, &status);
         if (!text)
             break;
@@ -72,14 +76,16 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
         return code;
     if ((code = tool_case_from(verb, &product, argv, operands, &work.what)))
         return code;
-    return tool_device_with(selector, false, explain, &work);
+    return tool_device_with(selector, NULL, explain, &work);
 }
 
 const tool_verb tool_verb_explain = {
     .name = "explain",
     .summary = "how a product would run: layout, candidates, why each lost",
     .usage = "[key=value ..] [options]",
-    .details = "The product is a description line, options, or both; 'm' may be a list.\n",
+    .details = "The product is a description line, options, or both; 'm' may be a list. The\n"
+               "chosen kernel is prepared first, so that its device can say what it knows of\n"
+               "it: registers, memory, and where its code came from.\n",
     .examples = "  nib explain n=4096 k=4096 w=u4 g=128 z=float:f16 m=1,128\n"
                 "  nib explain --n 11008 --k 4096 --w nf4 --group 64 --act bf16\n",
     .run = run,

@@ -15,7 +15,8 @@ typedef struct gemm_options {
     const char *device;
     int64_t seed;
     double seconds;
-    bool check, time, cold, json, verbose;
+    bool check, time, cold, json;
+    tool_startup startup;
 } gemm_options;
 
 typedef struct gemm_result {
@@ -49,24 +50,69 @@ static void say_time(const tool_runner *r, const tool_timing *t, const tool_prod
     printf("  run      %s median of %" PRId64 " (least %s, 90th percentile %s)\n",
            tool_format_us(median, t->median_us), t->runs, tool_format_us(low, t->min_us),
            tool_format_us(high, t->high_us));
+    printf("           by the %s clock\n", t->device ? "device's" : "host's");
     printf("  rate     %.1f GB/s of packed weights", gb_per_s);
     if (info->read_gb_per_s > 0)
         printf(" (%.0f%% of the nominal read bandwidth)", 100 * gb_per_s / info->read_gb_per_s);
     printf(", %.1f GFLOP/s%s\n", flop / t->median_us * 1e-3, r->copies > 1 ? ", cold weights" : "");
 }
 
+/* Everything from opening the library to the first result, but for what only makes the operands. */
+static double first_result_us(const tool_startup *s, const tool_runner *r)
+{
+    return s->library_us + s->device_us + r->create_us + r->pack_us + r->upload_us + r->prepare_us +
+           r->first_us;
+}
+
+static void say_images(const tool_startup *s)
+{
+    static const char *const from[] = {"from packs", "from the cache", "compiled"};
+    char text[32];
+    bool any = false;
+    for (int i = 0; i < 3; i++)
+        if (s->images[i].count) {
+            printf("%s%d %s in %s", any ? ", " : "images   ", s->images[i].count, from[i],
+                   tool_format_us(text, s->images[i].us));
+            any = true;
+        }
+    if (any)
+        printf("; loaded in %s: part of pack and prepare\n", tool_format_us(text, s->loads.us));
+}
+
+static void say_start(const tool_startup *s, const tool_runner *r)
+{
+    const struct {
+        const char *name;
+        double us;
+    } parts[] = {{"library", s->library_us}, {"device", s->device_us},
+                 {"create", r->create_us},   {"pack", r->pack_us},
+                 {"upload", r->upload_us},   {"prepare", r->prepare_us},
+                 {"first run", r->first_us}, {"second run", r->second_us}};
+    char text[32];
+    printf("set up   ");
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        printf("%s%s %s", i ? ", " : "", parts[i].name, tool_format_us(text, parts[i].us));
+        if (i == 1 && s->driver_us > 0)
+            printf(" (its driver %s)", tool_format_us(text, s->driver_us));
+    }
+    printf("\n");
+    say_images(s);
+    printf("first    result after %s", tool_format_us(text, first_result_us(s, r)));
+    if (s->driver_us > 0)
+        printf(", %s on top of the driver's start",
+               tool_format_us(text, first_result_us(s, r) - s->driver_us));
+    printf("\n");
+}
+
 static void say(const gemm_options *o, const tool_runner *r, const tool_product *p,
                 const nib_device_info *info, const gemm_result *results, int count,
-                double context_us, const char *line)
+                const char *line)
 {
-    char a[32], b[32], c[32], d[32], e[32], f[32];
+    char bytes[32];
     printf("product  %s\ndevice   %s: %s, %s\n", line, info->selector, info->name, info->isa);
-    printf("weights  %s packed\n", tool_format_bytes(a, (double)r->packed_bytes));
+    printf("weights  %s packed\n", tool_format_bytes(bytes, (double)r->packed_bytes));
     if (o->time)
-        printf("set up   context %s, create %s, pack %s, prepare %s, first run %s\n",
-               tool_format_us(b, context_us), tool_format_us(c, r->create_us),
-               tool_format_us(d, r->pack_us), tool_format_us(e, r->prepare_us),
-               tool_format_us(f, r->first_us));
+        say_start(&o->startup, r);
     for (int i = 0; i < count; i++) {
         printf("m = %" PRId64 "\n", results[i].m);
         if (o->check)
@@ -79,7 +125,7 @@ static void say(const gemm_options *o, const tool_runner *r, const tool_product 
 }
 
 static void say_json(const gemm_options *o, const tool_runner *r, const nib_device_info *info,
-                     const gemm_result *results, int count, double context_us, const char *line)
+                     const gemm_result *results, int count, const char *line)
 {
     tool_json out = {.out = stdout};
     tool_json_begin(&out, NULL, '{');
@@ -87,11 +133,26 @@ static void say_json(const gemm_options *o, const tool_runner *r, const nib_devi
     tool_json_text(&out, "device", info->selector);
     tool_json_text(&out, "isa", info->isa);
     tool_json_int(&out, "packed_bytes", (int64_t)r->packed_bytes);
-    tool_json_real(&out, "context_us", context_us);
+    const tool_startup *start = &o->startup;
+    tool_json_real(&out, "context_us", start->library_us + start->device_us);
+    tool_json_real(&out, "library_us", start->library_us);
+    tool_json_real(&out, "device_us", start->device_us);
+    tool_json_real(&out, "driver_us", start->driver_us);
     tool_json_real(&out, "create_us", r->create_us);
     tool_json_real(&out, "pack_us", r->pack_us);
+    tool_json_real(&out, "upload_us", r->upload_us);
     tool_json_real(&out, "prepare_us", r->prepare_us);
     tool_json_real(&out, "first_run_us", r->first_us);
+    tool_json_real(&out, "second_run_us", r->second_us);
+    tool_json_real(&out, "first_result_us", first_result_us(start, r));
+    static const char *const images[][2] = {{"images_from_packs", "images_from_packs_us"},
+                                            {"images_from_cache", "images_from_cache_us"},
+                                            {"images_compiled", "images_compiled_us"}};
+    for (int i = 0; i < 3; i++) {
+        tool_json_int(&out, images[i][0], start->images[i].count);
+        tool_json_real(&out, images[i][1], start->images[i].us);
+    }
+    tool_json_real(&out, "images_load_us", start->loads.us);
     tool_json_begin(&out, "runs", '[');
     for (int i = 0; i < count; i++) {
         const gemm_result *one = &results[i];
@@ -105,6 +166,7 @@ static void say_json(const gemm_options *o, const tool_runner *r, const nib_devi
         }
         if (o->time) {
             tool_json_int(&out, "count", one->timing.runs);
+            tool_json_text(&out, "clock", one->timing.device ? "device" : "host");
             tool_json_real(&out, "min_us", one->timing.min_us);
             tool_json_real(&out, "median_us", one->timing.median_us);
             tool_json_real(&out, "p90_us", one->timing.high_us);
@@ -136,7 +198,6 @@ static tool_exit run_rows(const gemm_options *o, tool_runner *r, const tool_prod
 typedef struct gemm_work {
     gemm_options options;
     tool_case what;
-    double begun_us; /* before the library was opened */
 } gemm_work;
 
 static tool_exit run_product(void *user, nib_device *dev)
@@ -144,7 +205,6 @@ static tool_exit run_product(void *user, nib_device *dev)
     const gemm_work *work = user;
     const gemm_options *o = &work->options;
     const tool_case *what = &work->what;
-    double context_us = tool_now_us() - work->begun_us;
     gemm_result results[TOOL_MAX_M] = {0};
     nib_device_info info = {.size = sizeof(info)};
     tool_product product = {0};
@@ -165,9 +225,9 @@ static tool_exit run_product(void *user, nib_device *dev)
         wrong += results[i].check.wrong;
     }
     if (!code && o->json)
-        say_json(o, &runner, &info, results, what->count, context_us, line);
+        say_json(o, &runner, &info, results, what->count, line);
     else if (!code)
-        say(o, &runner, &product, &info, results, what->count, context_us, line);
+        say(o, &runner, &product, &info, results, what->count, line);
     tool_runner_destroy(&runner);
     tool_product_destroy(&product);
     free(line);
@@ -187,7 +247,7 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
         {"seed", TOOL_INT, "N", &o->seed, "of the random operands (1)"},
         TOOL_CASE_OPTIONS(o->product),
         {"json", TOOL_FLAG, NULL, &o->json, "print JSON"},
-        {"verbose", TOOL_FLAG, NULL, &o->verbose, "show the library's log"},
+        {"verbose", TOOL_FLAG, NULL, &o->startup.verbose, "show the library's log"},
         {0}};
     int operands;
     tool_exit code;
@@ -195,8 +255,7 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
         return code;
     if ((code = tool_case_from(verb, &o->product, argv, operands, &work.what)))
         return code;
-    work.begun_us = tool_now_us();
-    return tool_device_with(o->device, o->verbose, run_product, &work);
+    return tool_device_with(o->device, &o->startup, run_product, &work);
 }
 
 const tool_verb tool_verb_gemm = {
@@ -204,7 +263,9 @@ const tool_verb tool_verb_gemm = {
     .summary = "run one product; check it, time it",
     .usage = "[key=value ..] [--check] [--time] [options]",
     .details = "The product is a description line, options, or both; 'm' may be a list.\n"
-               "Exit code 1 says that a check failed.\n",
+               "Exit code 1 says that a check failed. --time shows the parts of the way to a\n"
+               "first result in this process, then runs: by the device's own clock where it\n"
+               "has one, queued up so that the host does not hold it up.\n",
     .examples = "  nib gemm n=4096 k=4096 w=u4 g=128 z=float:f16 m=1 --check --time\n"
                 "  nib gemm --n 14336 --k 4096 --w i4 --group 32 --m 1,128 --time --cold\n"
                 "  NIB_DEVICE=cpu nib gemm n=33 k=77 w=u3 g=25 a=bf16 m=5 --check --json\n",

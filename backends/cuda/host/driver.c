@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LEAST_VERSION = 11000 /* the first driver that knows compute capability 8.0 */ };
@@ -44,6 +45,13 @@ static bool find_entries(void *library)
     return true;
 }
 
+double nib_cuda_now_us(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
+}
+
 static void open_driver(void)
 {
     const char *named = nib_cuda_host->env("NIB_CUDA_LIBRARY");
@@ -57,7 +65,9 @@ static void open_driver(void)
     }
     if (!find_entries(library))
         return;
+    double begin = nib_cuda_now_us();
     nib_cu_result result = driver.init(0);
+    nib_cuda_host->log(NIB_LOG_DEBUG, "timed: driver %.0f us cuInit", nib_cuda_now_us() - begin);
     if (result == NIB_CU_NO_DEVICE) {
         snprintf(reason, sizeof(reason), "the CUDA driver finds no GPU");
         return;

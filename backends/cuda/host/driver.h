@@ -123,6 +123,9 @@ typedef struct nib_cuda_driver {
  * and in a process forked after that first call, which the driver does not survive. */
 const nib_cuda_driver *nib_cuda_driver_get(const char **why);
 
+/* Microseconds of a clock that only goes forward. */
+double nib_cuda_now_us(void);
+
 /* Whether this process is the one that opened the driver. */
 bool nib_cuda_driver_here(void);
 

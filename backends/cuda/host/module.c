@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { LOG_BYTES = 2048, WHY_BYTES = 900 };
 
@@ -28,25 +27,19 @@ static void add_reason(reasons *to, const char *what, const char *why)
         to->length += (size_t)written < left ? (size_t)written : left - 1;
 }
 
-static double now_us(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
-}
-
 /* Loads an image with the context current. `log` receives the driver's compiler's complaints. */
 static nib_cu_result load(const nib_cuda_device *device, const nib_image *image,
                           nib_cuda_module *module, char *log, size_t log_bytes)
 {
     nib_cu_attribute options[] = {NIB_CU_JIT_ERROR_LOG, NIB_CU_JIT_ERROR_LOG_BYTES};
     void *values[] = {log, (void *)(uintptr_t)log_bytes};
-    double begin = now_us();
+    double begin = nib_cuda_now_us();
     log[0] = '\0';
     nib_cu_result result =
         device->driver->module_load(&module->handle, image->data, 2, options, values);
     log[log_bytes - 1] = '\0';
-    module->load_us = now_us() - begin;
+    module->load_us = nib_cuda_now_us() - begin;
+    nib_cuda_host->log(NIB_LOG_DEBUG, "timed: load %.0f us %s", module->load_us, module->source);
     return result;
 }
 
@@ -119,7 +112,9 @@ static nib_status load_module(nib_cuda_device *device, const char *label, bool p
     nib_status entered = nib_cuda_enter(device, &visit);
     if (entered)
         return entered;
-    if (device->known && !atomic_load(&device->refuses_cubin))
+    if (device->known && atomic_load(&device->refuses_cubin))
+        add_reason(&why, "cubin", "this driver refused one before");
+    else if (device->known)
         status = try_isa(device, label, device->target->isa, module, &why);
     if (status == NIB_UNSUPPORTED)
         status = try_isa(device, label, portable ? "compute_80" : own_ptx, module, &why);

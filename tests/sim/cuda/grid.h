@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A launch as its host threads share it. Private to launch.c and ops_atomic.c.
+ */
+#ifndef SIM_CUDA_GRID_H
+#define SIM_CUDA_GRID_H
+
+#include <pthread.h>
+
+#include "sim.h"
+
+typedef struct sim_grid {
+    const sim_function *function;
+    const sim_config *config;
+    uint64_t blocks, first, stride;
+    uint64_t next; /* turn, shared */
+    bool stop;     /* shared */
+    uint32_t threads;
+    pthread_mutex_t atomics; /* held by an atomic on global memory when there are threads */
+} sim_grid;
+
+typedef struct sim_worker {
+    sim_grid *grid;
+    pthread_t thread;
+    sim_report report;
+} sim_worker;
+
+#endif

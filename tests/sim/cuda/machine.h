@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A block at work: its warps, the groups their lanes have fallen into, shared memory with its
+ * shadows, barriers; and how an instruction reads and writes registers. schedule.c drives it,
+ * the ops_*.c files run on it.
+ */
+#ifndef SIM_CUDA_MACHINE_H
+#define SIM_CUDA_MACHINE_H
+
+#include <string.h>
+
+#include "ptx.h"
+
+enum { SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, SIM_MAX_CALLEES = 64, SIM_RECENT = 4 };
+
+#define SIM_ALL_LANES UINT32_MAX
+
+/* Lanes of a warp that are at the same instruction. */
+typedef struct sim_group {
+    uint32_t pc, mask;
+    uint8_t state;   /* enum sim_state */
+    uint8_t barrier; /* the one it waits at: pc is already behind it */
+} sim_group;
+
+enum sim_state {
+    SIM_RUNS,
+    SIM_WAITS_LANES,   /* at a collective, for lanes that are elsewhere */
+    SIM_WAITS_BARRIER, /* at a barrier of the block */
+};
+
+/* A cp.async of one lane that has not landed. */
+typedef struct sim_copy {
+    uint64_t source;
+    uint32_t target; /* shared address */
+    uint8_t bytes, from_source, lane;
+    bool landed; /* the bytes are there, yet nobody waited */
+    uint32_t group;
+    const sim_insn *in;
+} sim_copy;
+
+struct sim_warp {
+    struct sim_block *block;
+    const sim_function *function;
+    const uint32_t *bank[2]; /* registers, constants */
+    uint32_t *regs;
+    uint32_t *written;   /* [registers] lanes */
+    uint32_t *predicate; /* [predicates] lanes where it is true */
+    uint8_t *local;      /* [lanes][local bytes] */
+    uint32_t *returns;   /* [callees][lanes] */
+    uint32_t *inside;    /* [callees] lanes that are in it */
+    uint32_t index, alive, born;
+    uint32_t carry;
+    sim_group group[SIM_LANES];
+    uint32_t groups, current;
+    sim_copy *copy;
+    uint32_t copies, copy_room, copy_group[SIM_LANES];
+    /* Vector clock: the clocks of the other warps up to which their accesses are ordered before
+     * this one's; its own is clock[index]. */
+    uint32_t clock[SIM_MAX_WARPS];
+};
+
+typedef struct sim_barrier {
+    uint32_t expected; /* threads; 0: all that live */
+    bool counted;      /* with a count */
+    uint32_t arrived;
+    uint32_t votes_true, votes; /* of bar.red */
+    uint32_t clock[SIM_MAX_WARPS];
+} sim_barrier;
+
+/* Who touched a 32-bit word of shared memory last. */
+typedef struct sim_shadow {
+    uint32_t write_clock;
+    uint32_t read_epoch; /* the block's epoch of readers */
+    uint32_t readers;    /* warps, since that epoch began */
+    uint8_t writer;      /* warp + 1 */
+    uint8_t bytes;       /* which of the four the writer wrote */
+    uint8_t read_bytes;  /* which of the four the readers read */
+    uint8_t atomic;      /* the last write was an atomic's */
+} sim_shadow;
+
+enum sim_byte { SIM_BYTE_UNSET, SIM_BYTE_SET, SIM_BYTE_PENDING };
+
+typedef struct sim_block {
+    const sim_function *function;
+    const sim_config *config;
+    sim_report *report;
+    struct sim_grid *grid;
+    uint32_t id[3];
+    uint32_t threads, warps;
+    sim_warp *warp;
+    uint8_t *shared; /* static and dynamic */
+    uint8_t *state;  /* [shared bytes] enum sim_byte */
+    sim_shadow *shadow;
+    uint32_t shared_bytes;
+    uint32_t epoch;                      /* grows when a barrier orders all warps */
+    uint32_t epoch_clock[SIM_MAX_WARPS]; /* their clocks then */
+    sim_barrier barrier[SIM_BARRIERS];
+    sim_range recent[SIM_RECENT];
+    uint32_t recent_count;
+    uint64_t random, instructions, lane_instructions, macs;
+    bool failed;
+} sim_block;
+
+static inline uint32_t sim_random(sim_block *block)
+{
+    block->random ^= block->random << 13;
+    block->random ^= block->random >> 7;
+    block->random ^= block->random << 17;
+    return (uint32_t)(block->random >> 24);
+}
+
+/* Ends the launch with a report; the first one stays. lane < 0: the whole warp. Always false. */
+bool sim_fault(sim_warp *warp, const sim_insn *in, int lane, enum sim_fault fault,
+               const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* ---- registers ---- */
+
+static inline const uint32_t *sim_row32(const sim_warp *warp, const sim_operand *o)
+{
+    return warp->bank[o->bank] + o->slot;
+}
+
+static inline const uint64_t *sim_row64(const sim_warp *warp, const sim_operand *o)
+{
+    return (const uint64_t *)(const void *)(warp->bank[o->bank] + o->slot);
+}
+
+static inline uint64_t sim_value(const sim_warp *warp, const sim_operand *o, int lane)
+{
+    return o->width == 64 ? sim_row64(warp, o)[lane] : sim_row32(warp, o)[lane];
+}
+
+/* All lanes of a source of 32 or 64 bits. */
+void sim_values(const sim_warp *warp, const sim_operand *o, uint64_t *out);
+
+static inline uint32_t sim_true_lanes(const sim_warp *warp, const sim_operand *o)
+{
+    const uint32_t lanes =
+        o->kind == SIM_IMMEDIATE ? (o->value != 0 ? SIM_ALL_LANES : 0) : warp->predicate[o->slot];
+    return o->negated ? ~lanes : lanes;
+}
+
+static inline void sim_put32(sim_warp *warp, const sim_operand *o, uint32_t mask,
+                             const uint32_t *restrict value)
+{
+    if (o->kind == SIM_SINK) {
+        return;
+    }
+    uint32_t *restrict to = warp->regs + o->slot;
+    if (mask == SIM_ALL_LANES) {
+        memcpy(to, value, SIM_LANES * sizeof *to);
+        return;
+    }
+    for (; mask != 0; mask &= mask - 1) {
+        const int lane = __builtin_ctz(mask);
+        to[lane] = value[lane];
+    }
+}
+
+static inline void sim_put64(sim_warp *warp, const sim_operand *o, uint32_t mask,
+                             const uint64_t *restrict value)
+{
+    if (o->kind == SIM_SINK) {
+        return;
+    }
+    uint64_t *restrict to = (uint64_t *)(void *)(warp->regs + o->slot);
+    if (mask == SIM_ALL_LANES) {
+        memcpy(to, value, SIM_LANES * sizeof *to);
+        return;
+    }
+    for (; mask != 0; mask &= mask - 1) {
+        const int lane = __builtin_ctz(mask);
+        to[lane] = value[lane];
+    }
+}
+
+/* Values into a register of 32 or 64 bits, cut to its width. */
+void sim_put(sim_warp *warp, const sim_operand *o, uint32_t mask, const uint64_t *value);
+void sim_put_lane(sim_warp *warp, const sim_operand *o, int lane, uint64_t value);
+/* The p of p|q gets lanes, q the opposite. */
+void sim_put_predicate(sim_warp *warp, const sim_operand *o, uint32_t mask, uint32_t lanes);
+
+/* Lanes of mask where the register was written. */
+static inline uint32_t sim_written(const sim_warp *warp, const sim_operand *o)
+{
+    return o->reg == SIM_NO_REGISTER ? SIM_ALL_LANES : warp->written[o->reg];
+}
+
+/* For instructions that carry: marks written what came from written registers. */
+static inline void sim_carry_written(sim_warp *warp, const sim_operand *o, uint32_t mask,
+                                     uint32_t lanes)
+{
+    if (o->reg != SIM_NO_REGISTER) {
+        warp->written[o->reg] = (warp->written[o->reg] & ~mask) | (lanes & mask);
+    }
+}
+
+/* ---- memory: space.c ---- */
+
+enum sim_access { SIM_READS, SIM_WRITES, SIM_CHANGES /* atomically */ };
+
+static inline uint64_t sim_address(const sim_warp *warp, const sim_operand *o, int lane)
+{
+    return o->reg == SIM_NO_REGISTER ? (uint64_t)o->value
+                                     : sim_value(warp, o, lane) + (uint64_t)o->value;
+}
+
+/* The host's bytes of an access, checked for space, bounds, alignment, initialisation and races; or
+ * NULL after a fault. Writes to shared memory mark it. */
+uint8_t *sim_reach(sim_warp *warp, const sim_insn *in, int lane, enum sim_space space,
+                   uint64_t address, uint32_t bytes, enum sim_access access);
+/* Global bytes without alignment. */
+uint8_t *sim_reach_global(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                          uint64_t bytes);
+/* The offset of shared bytes in the block's, or UINT32_MAX after a fault. */
+uint32_t sim_shared_offset(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                           uint32_t bytes);
+
+/* race.c */
+bool sim_race_read(sim_warp *warp, const sim_insn *in, int lane, uint32_t offset, uint32_t bytes);
+bool sim_race_write(sim_warp *warp, const sim_insn *in, int lane, uint32_t offset, uint32_t bytes,
+                    bool atomic);
+void sim_race_arrive(sim_warp *warp, sim_barrier *barrier);
+void sim_race_release(sim_warp *warp, const sim_barrier *barrier);
+void sim_race_epoch(sim_block *block);
+
+/* ops_copy.c: lands a copy, though nobody waits. */
+void sim_copy_land_random(sim_warp *warp);
+
+/* ops_warp.c: whether every lane's member mask holds the lane itself, and only lanes that are here.
+ * False while some are elsewhere, and after a fault. */
+bool sim_lanes_complete(sim_warp *warp, const sim_insn *in, uint32_t mask,
+                        const sim_operand *members);
+
+/* schedule.c */
+void sim_block_run(sim_block *block);
+/* Lanes of the current group go to pc, the others stay. */
+void sim_move_lanes(sim_warp *warp, uint32_t lanes, uint32_t pc);
+void sim_exit_lanes(sim_warp *warp, uint32_t lanes);
+/* ops_control.c: releases a barrier that is complete. */
+void sim_barrier_check(sim_block *block, uint32_t index);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where an access goes and whether it may: windows of generic addresses, bounds, alignment,
+ * uninitialised shared memory. Races are race.c's. See machine.h.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "machine.h"
+
+bool sim_fault(sim_warp *warp, const sim_insn *in, int lane, enum sim_fault fault,
+               const char *format, ...)
+{
+    sim_block *block = warp->block;
+    sim_report *report = block->report;
+    if (block->failed) {
+        return false;
+    }
+    block->failed = true;
+    char what[900], where[32] = "";
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    if (lane >= 0) {
+        snprintf(where, sizeof where, ", lane %d", lane);
+    }
+    report->fault = fault;
+    snprintf(report->text, sizeof report->text,
+             "%s: %s, block (%u, %u, %u), warp %u%s, PTX line %u `%.200s`: %s",
+             sim_fault_name(fault), block->function->info.name, block->id[0], block->id[1],
+             block->id[2], warp->index, where, in->line, in->text, what);
+    return false;
+}
+
+void sim_values(const sim_warp *warp, const sim_operand *o, uint64_t *out)
+{
+    if (o->width == 64) {
+        memcpy(out, sim_row64(warp, o), SIM_LANES * sizeof *out);
+        return;
+    }
+    const uint32_t *row = sim_row32(warp, o);
+    for (int lane = 0; lane < SIM_LANES; ++lane) {
+        out[lane] = row[lane];
+    }
+}
+
+void sim_put(sim_warp *warp, const sim_operand *o, uint32_t mask, const uint64_t *value)
+{
+    if (o->kind == SIM_SINK || o->width == 64) {
+        sim_put64(warp, o, mask, value);
+        return;
+    }
+    uint32_t low[SIM_LANES];
+    for (int lane = 0; lane < SIM_LANES; ++lane) {
+        low[lane] = (uint32_t)value[lane];
+    }
+    sim_put32(warp, o, mask, low);
+}
+
+void sim_put_lane(sim_warp *warp, const sim_operand *o, int lane, uint64_t value)
+{
+    if (o->kind == SIM_SINK) {
+        return;
+    }
+    if (o->width == 64) {
+        ((uint64_t *)(void *)(warp->regs + o->slot))[lane] = value;
+    } else {
+        (warp->regs + o->slot)[lane] = (uint32_t)value;
+    }
+}
+
+void sim_put_predicate(sim_warp *warp, const sim_operand *o, uint32_t mask, uint32_t lanes)
+{
+    if (o->kind != SIM_SINK && o->reg != SIM_NO_REGISTER) {
+        uint32_t *p = &warp->predicate[o->slot];
+        *p = (*p & ~mask) | (lanes & mask);
+    }
+    if (o->reg2 != SIM_NO_REGISTER) {
+        uint32_t *q = &warp->predicate[o->slot2];
+        *q = (*q & ~mask) | (~lanes & mask);
+    }
+}
+
+uint8_t *sim_reach_global(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                          uint64_t bytes)
+{
+    sim_block *block = warp->block;
+    for (uint32_t i = 0; i < block->recent_count; ++i) {
+        const sim_range *r = &block->recent[i];
+        const uint64_t offset = address - r->address;
+        if (offset < r->bytes && bytes <= r->bytes - offset) {
+            return r->host + offset;
+        }
+    }
+    sim_range range;
+    const sim_memory *memory = &block->config->memory;
+    if (!sim_module_range(block->function->module, address, &range) &&
+        (memory->find == NULL || !memory->find(memory->user, address, &range))) {
+        sim_fault(warp, in, lane, SIM_MEMORY,
+                  "global address 0x%llx (%llu bytes) lies in no allocation",
+                  (unsigned long long)address, (unsigned long long)bytes);
+        return NULL;
+    }
+    const uint64_t offset = address - range.address;
+    if (bytes > range.bytes - offset) {
+        sim_fault(warp, in, lane, SIM_MEMORY,
+                  "global address 0x%llx (%llu bytes) ends beyond its allocation: offset %llu of "
+                  "%llu",
+                  (unsigned long long)address, (unsigned long long)bytes,
+                  (unsigned long long)offset, (unsigned long long)range.bytes);
+        return NULL;
+    }
+    const uint32_t kept = block->recent_count < SIM_RECENT ? block->recent_count++ : SIM_RECENT - 1;
+    memmove(block->recent + 1, block->recent, kept * sizeof range);
+    block->recent[0] = range;
+    return range.host + offset;
+}
+
+uint32_t sim_shared_offset(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                           uint32_t bytes)
+{
+    const sim_block *block = warp->block;
+    const uint32_t offset = (uint32_t)address - SIM_SHARED_BASE;
+    if ((uint32_t)address < SIM_SHARED_BASE || offset > block->shared_bytes ||
+        bytes > block->shared_bytes - offset) {
+        sim_fault(warp, in, lane, SIM_MEMORY,
+                  "shared offset %lld (%u bytes) lies outside of the block's %u bytes",
+                  (long long)(int32_t)offset, bytes, block->shared_bytes);
+        return UINT32_MAX;
+    }
+    return offset;
+}
+
+static bool all_set(const uint8_t *state, uint32_t bytes)
+{
+    static const uint8_t set[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    for (; bytes > 16; bytes -= 16, state += 16) {
+        if (memcmp(state, set, 16) != 0) {
+            return false;
+        }
+    }
+    return memcmp(state, set, bytes) == 0;
+}
+
+static uint8_t *reach_shared(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                             uint32_t bytes, enum sim_access access)
+{
+    sim_block *block = warp->block;
+    const uint32_t offset = sim_shared_offset(warp, in, lane, address, bytes);
+    if (offset == UINT32_MAX) {
+        return NULL;
+    }
+    uint8_t *state = block->state + offset;
+    if (access == SIM_WRITES) {
+        if (memchr(state, SIM_BYTE_PENDING, bytes) != NULL) {
+            sim_fault(warp, in, lane, SIM_RACE,
+                      "shared offset %u is the target of a cp.async that has not been waited for",
+                      offset);
+            return NULL;
+        }
+        memset(state, SIM_BYTE_SET, bytes);
+    } else if (!all_set(state, bytes)) {
+        const bool pending = memchr(state, SIM_BYTE_PENDING, bytes) != NULL;
+        sim_fault(warp, in, lane, pending ? SIM_RACE : SIM_UNSET,
+                  pending ? "shared offset %u is the target of a cp.async that has not been waited "
+                            "for"
+                          : "shared offset %u was never written",
+                  offset);
+        return NULL;
+    }
+    const bool fine = access == SIM_READS
+                          ? sim_race_read(warp, in, lane, offset, bytes)
+                          : sim_race_write(warp, in, lane, offset, bytes, access == SIM_CHANGES);
+    return fine ? block->shared + offset : NULL;
+}
+
+static uint8_t *reach_local(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                            uint32_t bytes)
+{
+    const uint64_t size = warp->function->info.local;
+    const uint64_t offset = (address & ~SIM_WINDOW_MASK) - SIM_LOCAL_BASE;
+    if (offset > size || bytes > size - offset) {
+        sim_fault(warp, in, lane, SIM_MEMORY,
+                  "local offset %lld (%u bytes) lies outside of the thread's %llu bytes",
+                  (long long)offset, bytes, (unsigned long long)size);
+        return NULL;
+    }
+    return warp->local + (size_t)lane * size + offset;
+}
+
+static uint8_t *reach_param(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                            uint32_t bytes, enum sim_access access)
+{
+    const uint64_t size = warp->function->info.param_bytes;
+    const uint64_t offset = address & ~SIM_WINDOW_MASK;
+    if (access != SIM_READS || offset > size || bytes > size - offset) {
+        sim_fault(warp, in, lane, SIM_MEMORY,
+                  access != SIM_READS ? "parameter offset %llu (%u bytes) cannot be written (%llu)"
+                                      : "parameter offset %llu (%u bytes) lies outside of the "
+                                        "kernel's %llu bytes",
+                  (unsigned long long)offset, bytes, (unsigned long long)size);
+        return NULL;
+    }
+    return (uint8_t *)(uintptr_t)warp->block->config->params + offset;
+}
+
+uint8_t *sim_reach(sim_warp *warp, const sim_insn *in, int lane, enum sim_space space,
+                   uint64_t address, uint32_t bytes, enum sim_access access)
+{
+    if ((address & (bytes - 1)) != 0) {
+        sim_fault(warp, in, lane, SIM_MEMORY, "address 0x%llx is no multiple of the %u bytes",
+                  (unsigned long long)address, bytes);
+        return NULL;
+    }
+    if (space == SIM_SPACE_GENERIC) {
+        const uint64_t window = address & SIM_WINDOW_MASK;
+        space = window == SIM_WINDOW_SHARED  ? SIM_SPACE_SHARED
+                : window == SIM_WINDOW_LOCAL ? SIM_SPACE_LOCAL
+                : window == SIM_WINDOW_PARAM ? SIM_SPACE_PARAM
+                                             : SIM_SPACE_GLOBAL;
+    }
+    switch (space) {
+    case SIM_SPACE_SHARED:
+        return reach_shared(warp, in, lane, address, bytes, access);
+    case SIM_SPACE_LOCAL:
+        return reach_local(warp, in, lane, address, bytes);
+    case SIM_SPACE_PARAM:
+        return reach_param(warp, in, lane, address, bytes, access);
+    default:
+        return sim_reach_global(warp, in, lane, address, bytes);
+    }
+}

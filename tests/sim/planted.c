@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bugs planted into the shipped kernels, each of which must be found: by the simulator's report or
+ * by the comparison with the oracle. tests/sim/planted/ has one file a bug; its README says the
+ * form.
+ *
+ * The kernel cache is how a bug gets in: the image that a changed source compiles to is stored
+ * under the name of the unchanged one, in a cache of its own, and nib-conformance finds it there.
+ * First the same case runs with the source as it is, and must pass. ci/sim runs this program:
+ *
+ *     sim-planted CONFORMANCE SCRATCH FILE...
+ */
+#include "jit/image.h"
+#include "registry/registry.h"
+#include "support/problem.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_TEXT = 4096, MOST_OUTPUT = 65536, MOST_FILES = 32 };
+
+typedef struct plant {
+    const char *path;
+    char file[128], variant[64], line[256], expect[256];
+    char from[MOST_TEXT], to[MOST_TEXT];
+    int applied; /* images */
+} plant;
+
+/* ---- the files ---------------------------------------------------------------------------- */
+
+static void value_of(const char *text, const char *key, char *out, size_t bytes)
+{
+    size_t length = strlen(key);
+    if (strncmp(text, key, length))
+        return;
+    text += length + strspn(text + length, " ");
+    snprintf(out, bytes, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+/* Header lines "key: value", then "---" and the old text, "+++" and the new. */
+static bool read_plant(const char *path, plant *out)
+{
+    char text[512];
+    char *into = NULL;
+    FILE *file = fopen(path, "r");
+    memset(out, 0, sizeof(*out));
+    out->path = path;
+    while (file && fgets(text, sizeof(text), file)) {
+        if (!strcmp(text, "---\n") || !strcmp(text, "+++\n")) {
+            into = text[0] == '-' ? out->from : out->to;
+            continue;
+        }
+        if (into) {
+            if (strlen(into) + strlen(text) < MOST_TEXT)
+                strcat(into, text);
+            continue;
+        }
+        value_of(text, "file:", out->file, sizeof(out->file));
+        value_of(text, "variant:", out->variant, sizeof(out->variant));
+        value_of(text, "line:", out->line, sizeof(out->line));
+        value_of(text, "expect:", out->expect, sizeof(out->expect));
+    }
+    if (file)
+        fclose(file);
+    return out->file[0] && out->variant[0] && out->line[0] && out->expect[0] && out->from[0];
+}
+
+/* ---- planting ----------------------------------------------------------------------------- */
+
+/* The text with the plant's edit, which must fit exactly once; NULL: it does not. */
+static char *edit(const plant *p, const char *text)
+{
+    const char *at = strstr(text, p->from);
+    if (!at || strstr(at + 1, p->from))
+        return NULL;
+    size_t before = (size_t)(at - text), after = before + strlen(p->from);
+    char *out = malloc(strlen(text) + strlen(p->to) + 1);
+    if (out) {
+        memcpy(out, text, before);
+        strcpy(out + before, p->to);
+        strcat(out, text + after);
+    }
+    return out;
+}
+
+/* Compiles a request with the edited file in place of the shipped one. */
+static nib_status compile(void *user, const nib_image_request *request, nib_image_build *out)
+{
+    const nib_image_request *shipped = user;
+    plant *p = shipped->user;
+    nib_image_file files[MOST_FILES];
+    nib_image_request edited = *request;
+    char *changed = NULL;
+    nib_status status = NIB_MISSING;
+    if (request->file_count > MOST_FILES)
+        return NIB_INTERNAL;
+    for (uint32_t i = 0; i < request->file_count; i++) {
+        files[i] = request->files[i];
+        if (!strcmp(files[i].name, p->file) && (changed = edit(p, files[i].text)) != NULL)
+            files[i].text = changed;
+    }
+    edited.files = files;
+    edited.user = NULL;
+    if (changed)
+        status = shipped->compile(NULL, &edited, out);
+    p->applied += !status;
+    free(changed);
+    return status;
+}
+
+static bool has_file(const nib_image_request *request, const char *name)
+{
+    for (uint32_t i = 0; i < request->file_count; i++) {
+        if (!strcmp(request->files[i].name, name))
+            return true;
+    }
+    return false;
+}
+
+static nib_status plant_image(void *user, const nib_image_request *request)
+{
+    plant *p = user;
+    nib_image image = {.size = sizeof(image)};
+    if (!has_file(request, p->file) || !strstr(request->label, p->variant))
+        return NIB_OK;
+    nib_image_request shipped = *request, planted = *request;
+    shipped.user = p;
+    planted.compile = compile;
+    planted.user = &shipped;
+    nib_status status = nib_image_get(&planted, &image);
+    if (!status)
+        nib_image_put(&image);
+    return status;
+}
+
+static bool fill(plant *p)
+{
+    test_case given;
+    nib_context *ctx;
+    const nib_backend *cuda = nib_context_create(NULL, &ctx) ? NULL : nib_registry_find("cuda");
+    if (!cuda || test_case_parse(p->line, &given)) {
+        printf("FAIL %s: its line is no case: %s\n", p->path, nib_last_message());
+        return false;
+    }
+    if (cuda->api.images("compute_80", &given.desc, plant_image, p) || !p->applied) {
+        printf("FAIL %s: the edit does not apply to %s once, or does not compile: %s\n", p->path,
+               p->file, nib_last_message());
+        return false;
+    }
+    return true;
+}
+
+/* Fills the cache of the environment with the plant's images. A process has one cache, so this
+ * takes one of its own. */
+static bool fill_cache(plant *p)
+{
+    int status = 1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        bool good = fill(p);
+        fflush(stdout);
+        _exit(good ? 0 : 1);
+    }
+    return waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* ---- judging ------------------------------------------------------------------------------ */
+
+/* The program's output, and whether it said that all passed. */
+static bool run(const plant *p, const char *conformance, char *output)
+{
+    char command[1024];
+    size_t length = 0, got;
+    snprintf(command, sizeof(command), "'%s' --device cuda:0 --variant '%s' --line '%s' 2>&1",
+             conformance, p->variant, p->line);
+    FILE *pipe = popen(command, "r");
+    while (pipe && (got = fread(output + length, 1, MOST_OUTPUT - 1 - length, pipe)) > 0)
+        length += got;
+    output[length] = '\0';
+    return pipe && pclose(pipe) == 0 && !strstr(output, "\n0 runs,");
+}
+
+static bool found(const plant *p, const char *output)
+{
+    char words[256], *rest = NULL;
+    snprintf(words, sizeof(words), "%s", p->expect);
+    for (char *word = strtok_r(words, "|", &rest); word; word = strtok_r(NULL, "|", &rest)) {
+        if (strstr(output, word))
+            return true;
+    }
+    return false;
+}
+
+static bool judge(plant *p, const char *conformance, const char *scratch)
+{
+    static char output[MOST_OUTPUT];
+    char cache[512];
+    const char *name = strrchr(p->path, '/') ? strrchr(p->path, '/') + 1 : p->path;
+    snprintf(cache, sizeof(cache), "%s/whole", scratch);
+    setenv("NIB_CACHE_DIR", cache, 1);
+    if (!run(p, conformance, output)) {
+        printf("FAIL %s: without the bug:\n%s", name, output);
+        return false;
+    }
+    snprintf(cache, sizeof(cache), "%s/%s", scratch, name);
+    setenv("NIB_CACHE_DIR", cache, 1);
+    if (!fill_cache(p))
+        return false;
+    if (run(p, conformance, output) || !found(p, output)) {
+        printf("FAIL %s: not found, or not as \"%s\":\n%s", name, p->expect, output);
+        return false;
+    }
+    const char *report = strstr(output, "simulator: launch");
+    if (!report)
+        report = strstr(output, "     ");
+    printf("found %s: %.*s\n", name, (int)strcspn(report ? report : "", "\n"),
+           report ? report : "");
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    int bad = 0;
+    plant p;
+    if (argc < 4) {
+        fputs("usage: sim-planted CONFORMANCE SCRATCH FILE...\n", stderr);
+        return 2;
+    }
+    mkdir(argv[2], 0777);
+    for (int i = 3; i < argc; i++) {
+        if (!read_plant(argv[i], &p)) {
+            printf("FAIL %s: a key is missing\n", argv[i]);
+            bad++;
+        } else {
+            bad += !judge(&p, argv[1], argv[2]);
+        }
+        fflush(stdout);
+    }
+    printf("%d of %d planted bugs found\n", argc - 3 - bad, argc - 3);
+    return bad != 0;
+}

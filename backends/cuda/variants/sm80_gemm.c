@@ -71,7 +71,10 @@ static bool gated(const nib_gemm_desc *desc)
  * reduction, so K then has two parts at least. */
 static bool gates_in_tile(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
-    return gated(desc) && row->tile_n >= 2 * BLOCK_N && desc->weight.n % (2 * BLOCK_N) == 0;
+    /* Rows with equal bits must agree on the parts of K, whatever their tiles. */
+    bool any_row = desc->flags & NIB_GEMM_BATCH_INVARIANT;
+    return gated(desc) && !any_row && row->tile_n >= 2 * BLOCK_N &&
+           desc->weight.n % (2 * BLOCK_N) == 0;
 }
 
 static int64_t least_parts(const nib_cuda_row *row, const nib_gemm_desc *desc)

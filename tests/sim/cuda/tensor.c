@@ -87,7 +87,7 @@ static inline __attribute__((always_inline)) void row_block(const sim_tile *tile
         const int32_t e = (int32_t)(bits >> 23 & 255);
         const int64_t mantissa = (bits & 0x7fffffu) | (e != 0 ? 0x800000u : 0);
         const int32_t down = top[n] - ((e != 0 ? e : 1) - 127);
-        const int32_t shift = down > 40 ? 40 : down;
+        const int32_t shift = down > 40 ? 40 : down < 0 ? 0 : down; /* < 0: c is zero */
         const int64_t size = (mantissa << 8) >> (shift + 31 - (int)fraction);
         const int64_t addend = mantissa == 0 ? 0 : (bits >> 31 != 0 ? -size : size);
         out[n] = (int64_t)low[n] + high[n] + addend;

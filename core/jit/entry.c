@@ -211,15 +211,15 @@ static nib_status write_sources(const char *folder, const nib_image_request *r,
     return status;
 }
 
-/* For people: what was run, in the words of a shell. `compiler` may be a library, not a program. */
+/* For people: what was asked of the compiler, which may be a library and not a program. */
 static nib_status write_command(const char *folder, const nib_manifest *m, nib_stored *stored)
 {
     char text[NIB_PATH_BYTES + 4096];
     nib_text to = nib_text_into(text, sizeof(text));
     nib_text_add(&to, "# %s for %s %s, by %s%s%s%s\n", m->label, m->backend, m->isa, m->compiler,
                  m->compiler_path[0] ? " (" : "", m->compiler_path, m->compiler_path[0] ? ")" : "");
-    nib_text_add(&to, "compile %s -I . -I %s %s/%s -o image.%s\n", m->flags, NIB_ENTRY_SOURCES,
-                 NIB_ENTRY_SOURCES, m->files[0].name, m->format);
+    nib_text_add(&to, "compile for %s: %s -I . -I %s %s/%s -o image.%s\n", m->isa, m->flags,
+                 NIB_ENTRY_SOURCES, NIB_ENTRY_SOURCES, m->files[0].name, m->format);
     *stored = (nib_stored){strlen(text), nib_hash_text(text)};
     return write_text(folder, NIB_ENTRY_COMMAND, text);
 }

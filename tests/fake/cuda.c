@@ -28,6 +28,7 @@ struct CUevent_st {
 static fake_cuda state = {.cc = 80,
                           .devices = 1,
                           .version = 13000,
+                          .units = 4,
                           .takes_cubin = true,
                           .takes_ptx = true,
                           .name = "Fake GPU"};
@@ -106,7 +107,7 @@ nib_cu_result cuDeviceGetAttribute(int *value, nib_cu_attribute which, nib_cu_de
     (void)device;
     *value = which == NIB_CU_MAJOR          ? state.cc / 10
              : which == NIB_CU_MINOR        ? state.cc % 10
-             : which == NIB_CU_UNITS        ? 4
+             : which == NIB_CU_UNITS        ? state.units
              : which == NIB_CU_THREADS_UNIT ? 2048
                                             : 0;
     return NIB_CU_SUCCESS;

@@ -13,7 +13,7 @@
 
 typedef struct fake_cuda {
     /* What it pretends. */
-    int cc, devices, version;
+    int cc, devices, version, units;
     bool takes_cubin, takes_ptx;
     nib_cu_result launch_result, alloc_result;
     const char *name;

@@ -4,6 +4,7 @@
  * only pretend (tests/fake): reasons, contexts, fork, launches, and every way to code.
  */
 #include "fake/fake.h"
+#include "host/host.h"
 #include "support/image.h"
 
 #include <criterion/criterion.h>
@@ -427,7 +428,9 @@ Test(cuda_host, without_any_code_the_whole_chain_of_reasons_is_told)
     product p = make_product(LINE);
     cr_expect_eq(prepare(&p), NIB_UNSUPPORTED);
     const char *message = nib_last_message();
-    cr_expect(strstr(message, "cubin for sm_80: the log of a refusal"), "%s", message);
+    cr_expect(strstr(message, "cubin for sm_80: the log of a refusal") ||
+                  strstr(message, "cubin: this driver refused one before"),
+              "%s", message);
     cr_expect(strstr(message, "PTX for compute_80: the log of a refusal"), "%s", message);
     free_product(&p);
 }
@@ -482,4 +485,81 @@ Test(cuda_host, a_kernel_that_fails_its_self_test_is_refused)
     cr_expect_eq(prepare(&p), NIB_UNSUPPORTED);
     cr_expect(strstr(nib_last_message(), "self-test"), "%s", nib_last_message());
     free_product(&p);
+}
+
+/* ---- packs ---- */
+
+/* In a child, so that this process looks for the compiler anew. */
+static int pack_in_child(const char *path, const char *isa, const nib_gemm_desc *desc)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        nib_pack_options options = {.size = sizeof(options),
+                                    .backend = "cuda",
+                                    .isas = &isa,
+                                    .isa_count = 1,
+                                    .descs = desc,
+                                    .desc_count = 1};
+        _exit(nib_pack_build(ctx, &options, path, NULL));
+    }
+    return wait_for(child);
+}
+
+static void expect_pack_serves(const char *name, int cc, int units, const char *isa)
+{
+    char path[TEST_PATH_BYTES + 32];
+    nib_gemm_desc desc;
+    nib_gemm *gemm = NULL;
+    nib_device *dev;
+    snprintf(path, sizeof(path), "%s/cuda.nibpack", cache.folder);
+    cr_assert_eq(nib_gemm_desc_parse("n=4096 k=4096 w=u4 g=128 s=f16 z=code a=f16", &desc), NIB_OK);
+    cr_assert_eq(nib_gemm_desc_check(&desc, &desc), NIB_OK);
+    cr_assert_eq(pack_in_child(path, isa, &desc), NIB_OK);
+    setenv("NIB_PACK_PATH", path, 1);
+    setenv("NIB_CACHE_DIR", "/nowhere", 1);
+    setenv("NIB_NVRTC_LIBRARY", "/nowhere/libnvrtc.so.13", 1);
+    fake->name = name;
+    fake->cc = cc;
+    fake->units = units;
+    dev = open_device();
+    cr_assert_eq(nib_gemm_create(dev, &desc, &gemm), NIB_OK, "%s", nib_last_message());
+    cr_expect_eq(nib_gemm_prepare(gemm, 1, 16384), NIB_OK, "%s", nib_last_message());
+    cr_expect(fake->cubins > 0 && fake->ptx == 0);
+    nib_gemm_destroy(gemm);
+    nib_device_close(dev);
+}
+
+Test(cuda_host, a_pack_has_all_that_plans_on_a_known_product_run)
+{
+    expect_pack_serves("NVIDIA H200", 90, 132, "sm_90a");
+}
+
+Test(cuda_host, a_pack_serves_a_product_of_another_chip)
+{
+    expect_pack_serves("NVIDIA GeForce RTX 4090", 89, 128, "sm_89");
+}
+
+/* ---- sources ---- */
+
+static bool embedded(const char *name, size_t length)
+{
+    for (const nib_image_file *file = nib_cuda_sources; file->name; file++)
+        if (strlen(file->name) == length && !memcmp(file->name, name, length))
+            return true;
+    return false;
+}
+
+Test(cuda_host, kernels_include_what_is_embedded)
+{
+    static const char word[] = "\n#include \"";
+    int count = 0;
+    for (const nib_image_file *file = nib_cuda_sources; file->name; file++, count++)
+        for (const char *at = file->text; (at = strstr(at, word)) != NULL;) {
+            at += sizeof(word) - 1;
+            size_t length = strcspn(at, "\"");
+            cr_expect(embedded(at, length) || !strncmp(at, "nib_spec.h", length),
+                      "%s includes %.*s: name it from backends/cuda on", file->name, (int)length,
+                      at);
+        }
+    cr_expect_gt(count, 0);
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -173,6 +174,25 @@ Test(kernel_cache, requests_that_could_not_be_stored_are_refused)
     request.file_count = 0;
     cr_expect_eq(nib_image_get(&request, &image), NIB_INVALID);
     cr_expect_eq(test_cache_compiled(&cache), 0);
+}
+
+Test(kernel_cache, leftovers_of_the_dead_go_and_those_of_the_living_stay)
+{
+    static const char dead[] = "00000000000000000000000000000001";
+    static const char living[] = "00000000000000000000000000000002";
+    char path[2 * TEST_PATH_BYTES], command[8 * TEST_PATH_BYTES];
+    snprintf(command, sizeof(command),
+             "cd %s && mkdir -p cache/kernels && cd cache/kernels && mkdir %s.tmp %s.tmp && "
+             "touch %s.lock %s.tmp/nib_spec.h %s.lock",
+             cache.folder, dead, living, dead, dead, living);
+    cr_assert(!system(command));
+    snprintf(path, sizeof(path), "%s/%s.lock", cache.kernels, living);
+    int lock = open(path, O_RDWR);
+    cr_assert(!flock(lock, LOCK_EX));
+    cr_expect_eq(test_image_origin(&cache, SPEC), NIB_IMAGE_COMPILED);
+    cr_expect_eq(names(), 3, "the entry, the living one's lock and its temporary");
+    cr_expect(!access(path, F_OK));
+    close(lock);
 }
 
 /* ---- damage ---- */

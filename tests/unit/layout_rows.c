@@ -189,6 +189,33 @@ static int64_t mma16x64(where w)
     return -1;
 }
 
+/* Units of 16 rows, steps of 16 k, registers and lanes as above. In a lane's word the upper half of
+ * a register stands 16 bits above its lower half; fields of narrow codes of the next steps fill the
+ * bits between. A lane's load is 16 bytes, of 1-bit codes 8. */
+static int64_t mma64x128(where w)
+{
+    int64_t unit = w.n % 64 / 16, step = w.k % 128 / 16, j = w.k % 2;
+    int64_t i = w.n / 8 % 2 + w.k / 8 % 2 * 2, lane = w.n % 8 * 4 + w.k % 8 / 2, inside = 0;
+    if (w.B == 8)
+        inside = ((step / 2 * 4 + unit) * 32 + lane) * 128 + step % 2 * 64 + i / 2 * 32 +
+                 i % 2 * 8 + j * 16;
+    if (w.B == 4)
+        inside = ((step / 4 * 4 + unit) * 32 + lane) * 128 + step % 4 * 32 + i * 4 + j * 16;
+    if (w.B == 2)
+        inside = (unit * 32 + lane) * 128 + step / 2 * 32 + step % 2 * 8 + i * 2 + j * 16;
+    if (w.B == 1)
+        inside = (unit * 32 + lane) * 64 + step / 4 * 32 + step % 4 * 4 + i + j * 16;
+    return in_tile(w, 64, 128, inside);
+}
+
+/* Rows g and g + 8 of a unit of 16 side by side. */
+static int64_t mma64_scales(where w)
+{
+    int32_t cell = w.B < 8 ? 8 : (int32_t)w.B;
+    int64_t place = w.n % 64 / 16 * 16 + w.n % 8 * 2 + w.n / 8 % 2;
+    return ((w.n / 64 * w.K + w.k) * 64 + place) * cell;
+}
+
 /* Element e of lane l: row l % rows, k = 4 (l / rows) + e, steps of `depth` k; a lane holds 16
  * bytes. Codes of 4 bits: two steps a word, pairs 16 bits apart; of 8 bits: one step a word. */
 static int64_t mfma(where w, int64_t rows, int64_t depth)
@@ -330,6 +357,8 @@ static const struct {
     {"aiter16x16", aiter16x16},
     {"aiter-mx-scales", aiter_mx},
     {"mma16x64", mma16x64},
+    {"mma64x128", mma64x128},
+    {"mma64-scales", mma64_scales},
     {"mfma16x16x16", mfma16},
     {"mfma32x32x8", mfma32},
     {"dpas16", dpas16},

@@ -123,12 +123,13 @@ static void print_json(nib_kernels *list, const int64_t *numbers, int64_t count)
 
 static void print_table(nib_kernels *list, const int64_t *numbers, int64_t count, bool csv)
 {
-    static const char *const heads[] = {"label", "isa", "format", ">bytes", "from", "key"};
-    static const char *const all[] = {"label", "isa",     "format", ">bytes",   "from",
-                                      "key",   "backend", "date",   "compiler", "path"};
+    /* The label last: the longest, and with the others it fits 80 columns. */
+    static const char *const heads[] = {"key", "isa", ">bytes", "from", "label"};
+    static const char *const all[] = {"key",    "isa",  ">bytes",   "from", "label",
+                                      "format", "date", "compiler", "path", "backend"};
     tool_table table;
     uint64_t bytes = 0;
-    tool_table_begin(&table, csv ? all : heads, csv ? 10 : 6);
+    tool_table_begin(&table, csv ? all : heads, csv ? 10 : 5);
     for (int64_t i = 0; i < count; i++) {
         nib_kernel k = {.size = sizeof(k)};
         char size[32], date[32];
@@ -136,21 +137,19 @@ static void print_table(nib_kernels *list, const int64_t *numbers, int64_t count
             continue;
         bytes += k.bytes;
         format_date(date, k.date);
-        tool_table_add(&table, "%s", k.label);
+        snprintf(size, sizeof(size), "%" PRIu64, k.bytes);
+        tool_table_add(&table, csv ? "%s" : "%.8s", k.key);
         tool_table_add(&table, "%s", k.isa);
-        tool_table_add(&table, "%s", k.format);
-        if (csv)
-            tool_table_add(&table, "%" PRIu64, k.bytes);
-        else
-            tool_table_add(&table, "%s", tool_format_bytes(size, (double)k.bytes));
+        tool_table_add(&table, "%s", csv ? size : tool_format_bytes(size, (double)k.bytes));
         tool_table_add(&table, "%s", origins[k.origin]);
-        tool_table_add(&table, csv ? "%s" : "%.12s", k.key);
+        tool_table_add(&table, "%s", k.label);
         if (!csv)
             continue;
-        tool_table_add(&table, "%s", k.backend);
+        tool_table_add(&table, "%s", k.format);
         tool_table_add(&table, "%s", date);
         tool_table_add(&table, "%s", k.compiler);
         tool_table_add(&table, "%s", k.path);
+        tool_table_add(&table, "%s", k.backend);
     }
     tool_table_end(&table, csv ? TOOL_CSV : TOOL_TABLE);
     char total[32];
@@ -233,7 +232,7 @@ static tool_exit show(const kernels_options *o, nib_kernels *list, int64_t *numb
     tool_error(TOOL_USAGE, "that names %" PRId64 " kernels; --show needs one, by its key:", kept);
     for (int64_t i = 0; i < kept && i < 20; i++)
         if (!nib_kernels_get(list, numbers[i], &one))
-            fprintf(stderr, "  %.12s  %s  %s\n", one.key, one.isa, one.label);
+            fprintf(stderr, "  %.8s  %s  %s\n", one.key, one.isa, one.label);
     return TOOL_USAGE;
 }
 

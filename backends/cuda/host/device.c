@@ -118,8 +118,13 @@ nib_status nib_cuda_device_open(uint32_t index, void **dev)
     if (index >= count)
         return nib_cuda_host->fail(NIB_MISSING, "there is no CUDA device %u, but %u", index, count);
     nib_cuda_device *device = calloc(1, sizeof(*device));
-    if (!device)
+    nib_cuda_shapes *shapes = nib_cuda_shapes_create();
+    if (!device || !shapes) {
+        free(device);
+        free(shapes);
         return nib_cuda_host->fail(NIB_NO_MEMORY, "no memory for a device");
+    }
+    device->shapes = shapes;
     device->driver = driver;
     device->handle = handle;
     read_facts(device);
@@ -130,6 +135,7 @@ nib_status nib_cuda_device_open(uint32_t index, void **dev)
     nib_cuda_host->log(NIB_LOG_DEBUG, "timed: driver %.0f us its context",
                        nib_cuda_now_us() - begin);
     if (status) {
+        free(shapes);
         free(device);
         return status;
     }
@@ -146,6 +152,7 @@ void nib_cuda_device_close(void *dev)
     if (nib_cuda_driver_here())
         device->driver->primary_release(device->handle);
     pthread_mutex_destroy(&device->lock);
+    free(device->shapes);
     free(device);
 }
 

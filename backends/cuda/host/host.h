@@ -2,8 +2,9 @@
  *
  * The host side of the CUDA backend: what its files share. backend.c has the table and the entry,
  * driver.c and nvrtc.c the vendor's libraries, chip.c facts, device.c devices, rows.c the planner's
- * questions, image.c and module.c code, launch.c runs, selftest.c the check of unknown chips,
- * convert.c layouts, explain.c facts about kernels, memory.c memory, streams and events.
+ * questions, shape.c launch shapes, image.c and module.c code, launch.c runs, selftest.c the check
+ * of unknown chips, convert.c layouts, explain.c facts about kernels, memory.c memory, streams and
+ * events.
  */
 #ifndef NIB_CUDA_HOST_H
 #define NIB_CUDA_HOST_H
@@ -38,9 +39,14 @@ void nib_cuda_chip_usual(const nib_cuda_target *target, nib_cuda_chip *chip);
 void nib_cuda_chip_rates(const char *name, const nib_cuda_target *target, double bus_gb_per_s,
                          nib_cuda_chip *chip);
 
+/* Known products of a target, by index; false past the last. A device of that product has the same
+ * facts, but for its cache. */
+bool nib_cuda_chip_product(const nib_cuda_target *target, uint32_t index, nib_cuda_chip *chip);
+
 /* ---- devices ---- */
 
 typedef struct nib_cuda_module nib_cuda_module;
+typedef struct nib_cuda_shapes nib_cuda_shapes;
 
 typedef struct nib_cuda_device {
     const nib_cuda_driver *driver;
@@ -55,6 +61,7 @@ typedef struct nib_cuda_device {
     char name[96], driver_name[64];
     pthread_mutex_t lock; /* of the modules */
     nib_cuda_module *modules;
+    nib_cuda_shapes *shapes;
     nib_cuda_module *converter; /* NULL until the first conversion */
 } nib_cuda_device;
 
@@ -83,6 +90,11 @@ const nib_cuda_row *nib_cuda_row_at(uint32_t index);
 /* NULL when the row can serve the description on the chip, else why not. */
 const char *nib_cuda_row_refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
                                  const nib_gemm_desc *desc);
+/* The family's shape for m rows, remembered: neither allocates nor waits. */
+void nib_cuda_shape_find(const nib_cuda_device *device, const nib_cuda_row *row,
+                         const nib_gemm_desc *desc, int64_t m, nib_cuda_shape *out);
+/* The empty memory of shapes, from malloc; NULL: there is no memory. */
+nib_cuda_shapes *nib_cuda_shapes_create(void);
 /* Microseconds that starting a launch costs. */
 #define NIB_CUDA_LAUNCH_US 3.0
 

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A plan on another chip of an ISA may take a row that is by this much slower on the usual one. */
-#define CHIPS_DIFFER 1.03
+enum { MOST_ROWS = 256 };
 
 static const char flags[] = "--std=c++17 -default-device";
 
@@ -171,36 +170,35 @@ static bool serves(const nib_cuda_target *target, const nib_cuda_chip *chip,
            (target->own_cc || row->portable) && !nib_cuda_row_refusal(row, chip, desc);
 }
 
-/* Whether a chip of the target might run a row for m: it is fast enough by the model, with some
- * room because chips of one ISA differ. */
-static bool may_win(const nib_cuda_target *target, const nib_cuda_chip *chip,
-                    const nib_cuda_row *row, const nib_gemm_desc *desc, int64_t m)
-{
-    const char *bound;
-    const nib_cuda_row *other;
-    if (!serves(target, chip, row, desc, m))
-        return false;
-    double own = row->family->predict(row, chip, desc, m, &bound);
-    for (uint32_t i = 0; (other = nib_cuda_row_at(i)) != NULL; i++)
-        if (serves(target, chip, other, desc, m) &&
-            other->family->predict(other, chip, desc, m, &bound) * CHIPS_DIFFER < own)
-            return false;
-    return true;
-}
-
-/* At some m of those at which plans compare, or, where rows are tied together by their bits, at
- * all. */
-static bool may_be_planned(const nib_cuda_target *target, const nib_cuda_chip *chip,
-                           const nib_cuda_row *row, const nib_gemm_desc *desc)
+/* Marks the rows that plans on a chip take: the planner's choice at each m at which it compares, or
+ * all that may be, where it ties rows together by their bits. */
+static void mark_planned(const nib_cuda_target *target, const nib_cuda_chip *chip,
+                         const nib_gemm_desc *desc, bool planned[MOST_ROWS])
 {
     static const int64_t samples[] = {1,  2,  3,  4,   5,   6,   7,   8,   12,   16,   24,   32,
                                       48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096, 8192};
-    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++)
-        if (desc->flags & NIB_GEMM_BATCH_INVARIANT
-                ? row->variant.batch_invariant && serves(target, chip, row, desc, samples[i])
-                : may_win(target, chip, row, desc, samples[i]))
-            return true;
-    return false;
+    bool invariant = desc->flags & NIB_GEMM_BATCH_INVARIANT;
+    const nib_cuda_row *row;
+    const char *bound;
+    for (size_t s = 0; s < sizeof(samples) / sizeof(samples[0]); s++) {
+        int best = -1;
+        double least = 0;
+        for (int i = 0; i < MOST_ROWS && (row = nib_cuda_row_at((uint32_t)i)) != NULL; i++) {
+            if (!serves(target, chip, row, desc, samples[s]))
+                continue;
+            if (invariant) {
+                planned[i] = planned[i] || row->variant.batch_invariant;
+                continue;
+            }
+            double us = row->family->predict(row, chip, desc, samples[s], &bound);
+            if (best < 0 || us < least) {
+                best = i;
+                least = us;
+            }
+        }
+        if (best >= 0)
+            planned[best] = true;
+    }
 }
 
 nib_status nib_cuda_images(const char *isa, const nib_gemm_desc *desc,
@@ -208,16 +206,18 @@ nib_status nib_cuda_images(const char *isa, const nib_gemm_desc *desc,
                            void *user)
 {
     const nib_cuda_target *target = nib_cuda_target_named(isa);
-    nib_cuda_chip chip;
-    const nib_cuda_row *row;
+    nib_cuda_chip usual, product;
+    bool planned[MOST_ROWS] = {false};
     if (!target)
         return nib_cuda_host->fail(
             NIB_INVALID, "'%s' is no ISA of CUDA kernels: sm_80 and compute_80 are two", isa);
-    nib_cuda_chip_usual(target, &chip);
-    for (uint32_t i = 0; (row = nib_cuda_row_at(i)) != NULL; i++) {
-        if (!may_be_planned(target, &chip, row, desc))
-            continue;
-        nib_status status = row_image(row, &chip, desc, isa, each, user);
+    nib_cuda_chip_usual(target, &usual);
+    mark_planned(target, &usual, desc, planned);
+    for (uint32_t i = 0; nib_cuda_chip_product(target, i, &product); i++)
+        mark_planned(target, &product, desc, planned);
+    for (uint32_t i = 0; i < MOST_ROWS; i++) {
+        const nib_cuda_row *row = planned[i] ? nib_cuda_row_at(i) : NULL;
+        nib_status status = row ? row_image(row, &usual, desc, isa, each, user) : NIB_OK;
         if (status)
             return status;
     }

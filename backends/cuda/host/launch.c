@@ -159,10 +159,10 @@ nib_status nib_cuda_launch_here(const nib_cuda_device *device, const nib_cuda_ke
                                 const nib_packed *weights, const nib_gemm_args *args)
 {
     const nib_cuda_row *row = kernel->row;
-    nib_cuda_shape shape = {0};
+    nib_cuda_shape shape;
     nib_cuda_params params;
     void *list[] = {&params};
-    row->family->shape(row, &device->chip, &kernel->desc, args->m, &shape);
+    nib_cuda_shape_find(device, row, &kernel->desc, args->m, &shape);
     if (shape.workspace_bytes > args->workspace_bytes)
         return nib_cuda_host->fail(NIB_INVALID, "workspace has %zu bytes, %llu are needed",
                                    args->workspace_bytes,

@@ -112,7 +112,9 @@ static nib_status load_module(nib_cuda_device *device, const char *label, bool p
     nib_status entered = nib_cuda_enter(device, &visit);
     if (entered)
         return entered;
-    if (device->known && !atomic_load(&device->refuses_cubin))
+    if (device->known && atomic_load(&device->refuses_cubin))
+        add_reason(&why, "cubin", "this driver refused one before");
+    else if (device->known)
         status = try_isa(device, label, device->target->isa, module, &why);
     if (status == NIB_UNSUPPORTED)
         status = try_isa(device, label, portable ? "compute_80" : own_ptx, module, &why);

@@ -75,7 +75,7 @@ nib_status nib_cuda_workspace(void *dev, const nib_variant *variant, const nib_g
     const nib_cuda_row *row = nib_cuda_row_of(variant);
     nib_cuda_shape shape = {0};
     if (m > 0)
-        row->family->shape(row, &device->chip, desc, m, &shape);
+        nib_cuda_shape_find(device, row, desc, m, &shape);
     *bytes = shape.workspace_bytes;
     return NIB_OK;
 }

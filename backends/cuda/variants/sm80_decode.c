@@ -1,9 +1,343 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sm_80 decode family has no rows yet: the general one serves.
+ * The decode family: kernels/sm80/decode.cu, for up to 16 rows of act, on every chip from sm_80 on.
+ * A row is how many units of 16 rows of W a warp takes and how many warps share K. The sizes of a
+ * stage are those of kernels/sm80/decode.cuh. The split of K over the grid is the one that the
+ * model below finds fastest; it never depends on m.
  */
+#include <nibblas/backend.h>
+
 #include "variants/variants.h"
 
 #include <stddef.h>
 
-const nib_cuda_row nib_cuda_sm80_decode_rows[] = {{.variant = {.id = NULL}}};
+enum { STAGE_K = 128, UNIT_N = 16, MOST_PARTS = 8 };
+/* Columns and groups are counted in 32 bits. */
+static const int64_t most_k = (int64_t)1 << 30;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* ---- what a description means here ---- */
+
+static bool is_integer(nib_type type)
+{
+    return (type >= NIB_U1 && type <= NIB_U8) || (type >= NIB_I1 && type <= NIB_I8);
+}
+
+static int type_bits(nib_type type)
+{
+    if (is_integer(type))
+        return type - (type >= NIB_I1 ? NIB_I1 : NIB_U1) + 1;
+    switch (type) {
+    case NIB_TYPE_NONE:
+        return 0;
+    case NIB_F32:
+    case NIB_I32:
+        return 32;
+    case NIB_F16:
+    case NIB_BF16:
+        return 16;
+    case NIB_NF4:
+    case NIB_E2M1:
+    case NIB_LUT4:
+        return 4;
+    case NIB_E3M2:
+    case NIB_E2M3:
+        return 6;
+    default:
+        return 8;
+    }
+}
+
+static int element_bytes(nib_type type)
+{
+    return (type_bits(type) + 7) / 8;
+}
+
+static bool is_table(nib_type type)
+{
+    return type == NIB_NF4 || type == NIB_LUT4;
+}
+
+static bool multiplies_integers(const nib_gemm_desc *desc)
+{
+    return desc->act_type == NIB_I8 && is_integer(desc->weight.type);
+}
+
+/* NIB_SPEC_GROUP of kernels/common/types.cuh. */
+static int group_class(const nib_weight_desc *weight)
+{
+    if (weight->group <= 0)
+        return 0;
+    for (int multiple = 128; multiple > 16; multiple /= 2)
+        if (weight->group % multiple == 0)
+            return multiple;
+    return 16;
+}
+
+static int limbs(const nib_gemm_desc *desc)
+{
+    return !is_table(desc->weight.type) ? 1 : desc->act_type == NIB_BF16 ? 3 : 2;
+}
+
+static int side_bytes(const nib_weight_desc *w)
+{
+    return element_bytes(w->scale_type) +
+           (w->zero == NIB_ZERO_CODE ? 1 : element_bytes(w->zero_type));
+}
+
+/* A row's units of 16 rows of W. */
+static int units(const nib_cuda_row *row)
+{
+    return row->tile_n / UNIT_N;
+}
+
+/* ---- shared memory ---- */
+
+static int warp_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    int group = group_class(w), groups = group ? STAGE_K / group : 0;
+    int codes = row->tile_n * STAGE_K / 8 * type_bits(w->type);
+    int act = row->tile_m * (STAGE_K * element_bytes(desc->act_type) + 16);
+    int ring = row->stages * (codes + act + groups * row->tile_n * side_bytes(w));
+    int sums = row->tile_m * (row->tile_n + 4) * 4;
+    return ((ring > sums ? ring : sums) + 127) / 128 * 128;
+}
+
+static uint32_t shared_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    int table = is_table(desc->weight.type) ? 16 * 32 * (limbs(desc) == 3 ? 8 : 4) : 0;
+    return (uint32_t)(row->warps_k * warp_bytes(row, desc) + table);
+}
+
+/* ---- rules ---- */
+
+static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                           const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    if (desc->act_type == NIB_F32)
+        return "tensor cores take no f32 activations";
+    if (w->flags & NIB_WEIGHT_G_IDX)
+        return "it takes groups of neighbouring columns only, not g_idx";
+    if (desc->act_scale == NIB_ACT_SCALE_MX)
+        return "it takes one scale of activations a row or a tensor, not one for 32 columns";
+    if (w->group > 0 && w->group % 16)
+        return "groups must be multiples of 16 columns";
+    if (w->group > 0 && w->group % 32 && multiplies_integers(desc))
+        return "bytes are multiplied 32 columns at a time: groups must be multiples of that";
+    if (desc->acc_type == NIB_I32 && w->group > 0 && w->group != group_class(w))
+        return "exact sums over groups of other than 32, 64 or 128 columns would be cut";
+    if (w->k > most_k)
+        return "it counts columns in 32 bits: k may be at most 2^30";
+    if (shared_bytes(row, desc) > (uint32_t)chip->shared_block)
+        return "its stages do not fit the chip's shared memory";
+    return NULL;
+}
+
+static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                 nib_cuda_spec *text)
+{
+    const nib_weight_desc *w = &desc->weight;
+    (void)chip;
+    nib_cuda_spec_add(text, "NIB_SPEC_WEIGHT", w->type);
+    nib_cuda_spec_add(text, "NIB_SPEC_ACT", desc->act_type);
+    nib_cuda_spec_add(text, "NIB_SPEC_SCALE", w->scale_type);
+    nib_cuda_spec_add(text, "NIB_SPEC_ZERO", w->zero);
+    nib_cuda_spec_add(text, "NIB_SPEC_ZERO_TYPE", w->zero_type);
+    nib_cuda_spec_add(text, "NIB_SPEC_GROUP", group_class(w));
+    /* Sums in f16 would not be faster here. */
+    nib_cuda_spec_add(text, "NIB_SPEC_ACC", desc->acc_type == NIB_F16 ? NIB_F32 : desc->acc_type);
+    nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
+    nib_cuda_spec_add(text, "NIB_SPEC_UNITS", units(row));
+    nib_cuda_spec_add(text, "NIB_SPEC_WARPS", row->warps_k);
+    nib_cuda_spec_add(text, "NIB_SPEC_WARPS_N", 1);
+    nib_cuda_spec_add(text, "NIB_SPEC_STAGES", row->stages);
+    nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", row->option);
+}
+
+/* ---- the model ---- */
+
+typedef struct cost {
+    double memory, decode, rest; /* us */
+} cost;
+
+static double total(const cost *c)
+{
+    double most = c->memory > c->decode ? c->memory : c->decode;
+    double least = c->memory > c->decode ? c->decode : c->memory;
+    return most + 0.15 * least + c->rest;
+}
+
+static bool gated(const nib_gemm_desc *desc)
+{
+    return desc->epilogue == NIB_EPILOGUE_SILU_GATED;
+}
+
+/* Whether a warp's two halves of units can be rows n and n + N/2: they begin at a multiple of their
+ * size and do not cross a block of 64 rows. */
+static bool pairs(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    return row->tile_n > UNIT_N && desc->weight.n / 2 % (row->tile_n / 2) == 0;
+}
+
+static int64_t tiles(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    return ceil_div(desc->weight.n, row->tile_n);
+}
+
+/* Issue slots of a scheduler that 16 rows x 16 columns of codes take on their way to an operand, by
+ * the number of planes and the way of the type. */
+static double decode_slots(const nib_gemm_desc *desc)
+{
+    static const double by_bits[9] = {0, 7, 6, 14, 6, 14, 14, 22, 6};
+    const nib_weight_desc *w = &desc->weight;
+    if (is_table(w->type))
+        return limbs(desc) == 3 ? 60 : 44;
+    if (w->type == NIB_E5M2 && desc->act_type != NIB_BF16)
+        return 6;
+    if (!is_integer(w->type))
+        return type_bits(w->type) == 6 ? 26 : 20;
+    return by_bits[type_bits(w->type)] + (desc->act_type == NIB_BF16 ? 6 : 0);
+}
+
+/* Slots of a warp for a stage. */
+static double stage_slots(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    double steps = STAGE_K / 16.0, columns = row->tile_m > 8 ? 2 : 1;
+    int group = group_class(w);
+    double groups = group ? (double)(STAGE_K / group) : 0.2;
+    bool slow_act = element_bytes(desc->act_type) == 1;
+    double act = columns * (steps * (slow_act ? 4 : 1.5) + row->tile_m);
+    double unit = steps * (decode_slots(desc) + 2 * columns * limbs(desc)) +
+                  groups * (8 + 12 * columns) + type_bits(w->type);
+    return 60 + act + steps * columns + units(row) * unit;
+}
+
+static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                  int64_t m, int64_t split)
+{
+    const nib_weight_desc *w = &desc->weight;
+    int group = group_class(w);
+    double side = group ? (double)side_bytes(w) / group : 0;
+    double rows = row->tile_n, k = (double)ceil_div(w->k, split);
+    /* What a block reads from memory, and from the cache at a quarter of the price. */
+    double bytes = rows * k * (type_bits(w->type) / 8.0 + side) +
+                   0.25 * (double)m * k * element_bytes(desc->act_type);
+    double peak = chip->read_gb_per_s * 0.94e3, unit_peak = 2.2 * peak / chip->units;
+    int64_t by_shared = chip->shared_unit / ((int64_t)shared_bytes(row, desc) + 1024);
+    int64_t held = by_shared < row->option ? by_shared : row->option;
+    int64_t slots = (held < 1 ? 1 : held) * chip->units, blocks = tiles(row, desc) * split;
+    int64_t waves = blocks / slots, left = blocks % slots;
+    /* All multiprocessors share memory's bandwidth; the last blocks have each their own limit. */
+    double memory = (double)(waves * slots) * bytes / peak;
+    double last = (double)left * bytes / peak;
+    double alone = (double)ceil_div(left, chip->units) * bytes / unit_peak;
+    memory += last > alone ? last : alone;
+    /* Stages of a warp, one after the other, and all warps of a multiprocessor on 4 schedulers. */
+    double stages = (double)ceil_div(ceil_div(w->k, STAGE_K), split * row->warps_k);
+    double clocks = stage_slots(row, desc) * row->warps_k / 4;
+    double least = 250 + 0.5 * stage_slots(row, desc);
+    double rounds = (double)ceil_div(blocks, chip->units);
+    double busy = rounds * stages * clocks,
+           chain = (double)ceil_div(blocks, slots) * stages * least;
+    cost c = {.memory = memory,
+              .decode = (busy > chain ? busy : chain) / (chip->ghz * 1e3),
+              .rest = 1.6 + 0.8 * (double)(ceil_div(blocks, slots) - 1) + 0.02 * (double)m};
+    if (split > 1)
+        c.rest += 2.5 + (double)m * (double)w->n * 8 * (double)split / (chip->read_gb_per_s * 2e3);
+    return c;
+}
+
+/* Parts of K, by the time of a full tile. Pairs that cannot meet in a block meet in the
+ * reduction. */
+static int64_t parts(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc)
+{
+    int64_t least = gated(desc) && !pairs(row, desc) ? 2 : 1, best = least;
+    int64_t most = ceil_div(desc->weight.k, 2 * STAGE_K);
+    double best_us = 0;
+    if (desc->acc_type == NIB_I32 && desc->weight.group > 0)
+        return least;
+    if (most > MOST_PARTS)
+        most = MOST_PARTS;
+    for (int64_t split = least; split <= most || split == least; split++) {
+        cost c = model(row, chip, desc, row->tile_m, split);
+        double us = total(&c);
+        if (split == least || us < best_us)
+            best = split, best_us = us;
+        /* More parts than multiprocessors only cost. */
+        if (tiles(row, desc) * split >= chip->units)
+            break;
+    }
+    return best;
+}
+
+static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                  int64_t m, nib_cuda_shape *out)
+{
+    int64_t split = parts(row, chip, desc);
+    uint64_t sums = (uint64_t)split * (uint64_t)m * (uint64_t)desc->weight.n;
+    *out = (nib_cuda_shape){.grid = {(uint32_t)tiles(row, desc), (uint32_t)split, 1},
+                            .block = 32 * (uint32_t)row->warps_k,
+                            .shared_bytes = shared_bytes(row, desc),
+                            .split = (int32_t)split,
+                            .workspace_bytes = split > 1 ? sums * sizeof(float) : 0};
+}
+
+static double predict(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                      int64_t m, const char **bound)
+{
+    cost c = model(row, chip, desc, m, parts(row, chip, desc));
+    if (bound)
+        *bound = c.decode > c.memory ? "decode" : "memory";
+    return total(&c);
+}
+
+static const nib_cuda_family family = {
+    .name = "decode",
+    .source = "kernels/sm80/decode.cu",
+    .entry = "nib_decode",
+    .reduce = "nib_reduce",
+    .refusal = refusal,
+    .spec = spec,
+    .shape = shape,
+    .predict = predict,
+};
+
+/* ---- the table ---- */
+
+/* Rows of act at most, rows of W, warps, stages, blocks a multiprocessor. The bits of a row depend
+ * on the split of K, so none of them is batch invariant beyond itself. */
+#define ROW(m, n, w, s, held)                                                                      \
+    {                                                                                              \
+        .variant = {.size = sizeof(nib_variant),                                                   \
+                    .id = "dec-sm80-m" #m "n" #n "w" #w "s" #s,                                    \
+                    .isa = "sm_80",                                                                \
+                    .source = "kernels/sm80/decode.cu",                                            \
+                    .m_min = 1,                                                                    \
+                    .m_max = m,                                                                    \
+                    .m_tile = m,                                                                   \
+                    .n_tile = n,                                                                   \
+                    .k_tile = STAGE_K,                                                             \
+                    .stages = s,                                                                   \
+                    .threads = 32 * w,                                                             \
+                    .decode_per_ns = 50,                                                           \
+                    .efficiency = 0.3,                                                             \
+                    .math_type = NIB_F16},                                                         \
+        .family = &family, .cc_min = 80, .portable = true, .tile_n = n, .tile_m = m, .warps_n = 1, \
+        .warps_m = 1, .warps_k = w, .stages = s, .option = held                                    \
+    }
+
+const nib_cuda_row nib_cuda_sm80_decode_rows[] = {
+    ROW(1, 32, 16, 4, 1),      ROW(1, 32, 8, 4, 2),   ROW(1, 64, 16, 3, 1),  ROW(1, 64, 8, 3, 2),
+    ROW(1, 128, 4, 3, 2),      ROW(1, 16, 16, 4, 2),  ROW(8, 32, 16, 3, 1),  ROW(8, 32, 8, 2, 2),
+    ROW(8, 64, 16, 2, 1),      ROW(8, 64, 8, 2, 2),   ROW(8, 128, 4, 2, 2),  ROW(8, 16, 16, 2, 1),
+    ROW(16, 32, 16, 2, 1),     ROW(16, 32, 8, 2, 2),  ROW(16, 64, 12, 2, 1), ROW(16, 64, 8, 2, 1),
+    ROW(16, 64, 4, 2, 2),      ROW(16, 128, 4, 2, 2), ROW(16, 16, 16, 2, 1), ROW(16, 32, 4, 2, 2),
+    {.variant = {.id = NULL}},
+};

@@ -67,6 +67,18 @@ static bool gated(const nib_gemm_desc *desc)
     return desc->epilogue == NIB_EPILOGUE_SILU_GATED;
 }
 
+/* Whether a tile holds both halves of gated pairs: whole blocks of each. Otherwise they meet in the
+ * reduction, so K then has two parts at least. */
+static bool gates_in_tile(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    return gated(desc) && row->tile_n >= 2 * BLOCK_N && desc->weight.n % (2 * BLOCK_N) == 0;
+}
+
+static int64_t least_parts(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    return gated(desc) && !gates_in_tile(row, desc) ? 2 : 1;
+}
+
 static int element_bytes(nib_type type)
 {
     return (type_bits(type) + 7) / 8;
@@ -167,6 +179,7 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_WARPS_K", row->warps_k);
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", row->stages);
     nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", row->option);
+    nib_cuda_spec_add(text, "NIB_SPEC_GATED", gates_in_tile(row, desc));
 }
 
 /* ---- the model ---- */
@@ -254,12 +267,11 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
     return c;
 }
 
-/* Gated pairs meet in the reduction, so K always has two parts then. Sums of i32 over groups and
- * bits that do not depend on m want one. */
+/* Sums of i32 over groups and bits that do not depend on m want as few parts as possible. */
 static int64_t parts(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                      int64_t m)
 {
-    int64_t least = gated(desc) ? 2 : 1, best = least;
+    int64_t least = least_parts(row, desc), best = least;
     int64_t most = ceil_div(desc->weight.k, 2 * STAGE_K);
     if (desc->flags & NIB_GEMM_BATCH_INVARIANT)
         return least;
@@ -284,7 +296,7 @@ static int64_t parts_of_tiles(const nib_cuda_row *row, const nib_cuda_chip *chip
     int64_t tiles_n = ceil_div(desc->weight.n, row->tile_n);
     /* From two full waves on parts only cost. */
     if (tiles_m >= 4 * (int64_t)chip->units || tiles_m * tiles_n >= 4 * (int64_t)chip->units)
-        return gated(desc) ? 2 : 1;
+        return least_parts(row, desc);
     return parts(row, chip, desc, tiles_m * row->tile_m);
 }
 
@@ -293,7 +305,7 @@ static uint64_t workspace(const nib_cuda_row *row, const nib_cuda_chip *chip,
                           const nib_gemm_desc *desc, int64_t m)
 {
     int64_t tiles_m = ceil_div(m, row->tile_m), tiles_n = ceil_div(desc->weight.n, row->tile_n);
-    int64_t most = gated(desc) ? 2 * m : 0;
+    int64_t most = least_parts(row, desc) > 1 ? 2 * m : 0;
     for (int64_t t = 1; t <= tiles_m && t * tiles_n < 4 * (int64_t)chip->units; t++) {
         int64_t split = parts_of_tiles(row, chip, desc, t);
         int64_t rows = t < tiles_m ? t * row->tile_m : m;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text of specialisations: the constants of nib_spec.h and the label that people read.
+ * Text of specialisations: the constants of nib_spec.h, one a line.
  */
 #include "variants/variants.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows of kernels and families. A family is one kernel source with its rules: what it can run, the
- * constants of its specialisations, the shape of a launch and a model of its time. A row is a family
- * with a tile. host/ knows families only through this table; a new chip's kernels are a new file
- * here and a folder in kernels/.
+ * constants of its specialisations, the shape of a launch and a model of its time. A row is a
+ * family with a tile. host/ knows families only through this table; a new chip's kernels are a new
+ * file here and a folder in kernels/.
  */
 #ifndef NIB_CUDA_VARIANTS_H
 #define NIB_CUDA_VARIANTS_H
@@ -15,8 +15,8 @@
 
 /* What the rules may depend on: facts of a chip, the same in every process. */
 typedef struct nib_cuda_chip {
-    int32_t cc;    /* 80, 86, 89, 90, 100, 103, 120: major * 10 + minor */
-    int32_t units; /* multiprocessors */
+    int32_t cc;                        /* 80, 86, 89, 90, 100, 103, 120: major * 10 + minor */
+    int32_t units;                     /* multiprocessors */
     int32_t shared_block, shared_unit; /* bytes: of one block (opt-in), of a multiprocessor */
     int32_t registers_unit;
     double ghz;
@@ -59,8 +59,8 @@ typedef struct nib_cuda_family {
     void (*shape)(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                   int64_t m, nib_cuda_shape *out);
     /* Microseconds without the launch; `bound` as in nib_backend_api. */
-    double (*predict)(const nib_cuda_row *row, const nib_cuda_chip *chip,
-                      const nib_gemm_desc *desc, int64_t m, const char **bound);
+    double (*predict)(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                      int64_t m, const char **bound);
 } nib_cuda_family;
 
 struct nib_cuda_row {

@@ -84,7 +84,7 @@ static uint64_t scalar_integer(const sim_insn *in, uint64_t a, uint64_t b, uint6
     const unsigned from = bits_of(in->from), to = bits_of(in->type);
     const int64_t x = is_signed(in->from) ? sim_signed(from, a) : (int64_t)sim_cut(from, a);
     if (!in->sat) {
-        return (uint64_t)x;
+        return is_signed(in->type) ? (uint64_t)sim_signed(to, (uint64_t)x) : (uint64_t)x;
     }
     const bool huge = !is_signed(in->from) && from == 64 && x < 0;
     if (is_signed(in->type)) {

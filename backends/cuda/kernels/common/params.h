@@ -26,9 +26,9 @@ typedef struct nib_cuda_params {
     int32_t one_scale;          /* one scale and zero for the whole matrix */
     int32_t split;              /* parts of K, at least 1 */
     float alpha;
-    int32_t out_type;  /* nib_type: f32, f16, bf16, i32 */
-    int32_t bias_type; /* nib_type or 0 */
-    int32_t epilogue;  /* nib_epilogue */
+    int32_t out_type;       /* nib_type: f32, f16, bf16, i32 */
+    int32_t bias_type;      /* nib_type or 0 */
+    int32_t epilogue;       /* nib_epilogue */
     int32_t act_scale_mode; /* nib_act_scale */
     int32_t aligned;        /* act, lda and k allow 16-byte loads of rows of act */
 } nib_cuda_params;

@@ -81,7 +81,7 @@ __device__ __forceinline__ uint32_t fragment_code(const fragment &f, int step, i
     for (int plane = 0; plane < 3; plane++) {
         int bits = plane_bits(plane);
         if (bits == 8)
-            code = f.word[i >> 1] >> 8 * ((i & 1) + 2 * e) & 0xff;
+            code = (i >> 1 ? f.word[1] : f.word[0]) >> 8 * ((i & 1) + 2 * e) & 0xff;
         if (bits == 0 || bits == 8)
             break;
         int steps = 4 / bits; /* steps of 16 k that share a word */
@@ -116,9 +116,9 @@ __device__ __forceinline__ float code_value(uint32_t code, const float *table)
     case NIB_E2M3:
         return small_float<2, 3, 1>(code);
     case NIB_E4M3:
-        return from_e4m3(code);
+        return nib_float_from_e4m3(code);
     case NIB_E5M2:
-        return from_e5m2(code);
+        return nib_float_from_f16(nib_f16_from_e5m2(code));
     default:
         return small_integer(code_integer(code));
     }

@@ -69,7 +69,8 @@ __device__ __forceinline__ void finish(const nib_cuda_params &p, float x1, float
     if (p.out_type == NIB_F32)
         ((float *)p.out)[at] = y;
     else
-        ((uint16_t *)p.out)[at] = p.out_type == NIB_F16 ? to_f16(y) : to_bf16(y);
+        ((uint16_t *)p.out)[at] =
+            (uint16_t)(p.out_type == NIB_F16 ? nib_f16_from_float(y) : nib_bf16_from_float(y));
 }
 
 #endif

@@ -245,7 +245,7 @@ __device__ __forceinline__ void store_tile(const nib_cuda_params &p, shared_tile
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
     nib_general(const __grid_constant__ nib_cuda_params p)
 {
     __shared__ shared_tiles tiles;

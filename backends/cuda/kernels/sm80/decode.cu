@@ -14,14 +14,14 @@
  */
 #include "nib_spec.h"
 
-#include "common/types.cuh"
-#include "common/params.h"
-#include "sm80/mma.cuh"
-#include "sm80/dequant.cuh"
-#include "sm80/epilogue.cuh"
-#include "sm80/decode.cuh"
-#include "sm80/decode_sums.cuh"
-#include "sm80/reduce.cuh"
+#include "kernels/common/types.cuh"
+#include "kernels/common/params.h"
+#include "kernels/sm80/mma.cuh"
+#include "kernels/sm80/dequant.cuh"
+#include "kernels/sm80/epilogue.cuh"
+#include "kernels/sm80/decode.cuh"
+#include "kernels/sm80/decode_sums.cuh"
+#include "kernels/sm80/reduce.cuh"
 
 /* Block of 128 k of all parts that this warp takes: k_block, then every NIB_WARPS_K-th. */
 NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp, int k_block,
@@ -29,22 +29,22 @@ NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp,
 {
     nib_long_sums whole = {};
 #pragma unroll
-    for (int s = 0; s < NIB_STAGES - 1; s++) {
+    for (int s = 0; s < NIB_SPEC_STAGES - 1; s++) {
         if (k_block + s * NIB_WARPS_K < k_end)
             nib_fetch_stage(p, warp, k_block + s * NIB_WARPS_K, warp.ring + s * NIB_STAGE_BYTES);
         nib_copy_commit();
     }
     if constexpr (NIB_TABLE_BYTES > 0)
         __syncthreads(); /* the table is filled; the copies above are under way */
-    uint32_t read = 0, write = (NIB_STAGES - 1) * NIB_STAGE_BYTES;
+    uint32_t read = 0, write = (NIB_SPEC_STAGES - 1) * NIB_STAGE_BYTES;
 #pragma unroll 1
     for (; k_block < k_end; k_block += NIB_WARPS_K) {
         /* The slot's last reader was the iteration before, behind the __syncwarp at its end. */
-        const int next = k_block + (NIB_STAGES - 1) * NIB_WARPS_K;
+        const int next = k_block + (NIB_SPEC_STAGES - 1) * NIB_WARPS_K;
         if (next < k_end)
             nib_fetch_stage(p, warp, next, warp.ring + write);
         nib_copy_commit();
-        nib_copy_wait<NIB_STAGES - 1>();
+        nib_copy_wait<NIB_SPEC_STAGES - 1>();
         __syncwarp(); /* other lanes' copies of act and scales */
         if constexpr (NIB_ONE_GROUP)
             nib_block_products(warp.ring + read, warp.lane, table, whole);
@@ -63,19 +63,19 @@ NIB_DEVICE void nib_put_sums(const nib_warp &warp, const nib_sums &sums)
 {
     const int g = warp.lane >> 2, t = warp.lane & 3;
 #pragma unroll
-    for (int u = 0; u < NIB_UNITS; u++)
+    for (int u = 0; u < NIB_SPEC_UNITS; u++)
 #pragma unroll
         for (int m = 0; m < NIB_TOKEN_TILES; m++)
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const int token = m * 8 + 2 * t + (e & 1), row = u * 16 + g + 8 * (e >> 1);
-                if (token < NIB_TILE_M)
+                if (token < NIB_SPEC_TILE_M)
                     nib_shared_store(warp.ring + (token * NIB_SUM_PITCH + row) * 4,
                                      nib_bits_from_float(sums.sum[u][m][e]));
             }
 }
 
-/* The block's sum of row `row` (of NIB_WARPS_N * NIB_ROWS) and a token, warps in order. */
+/* The block's sum of row `row` (of NIB_SPEC_WARPS_N * NIB_ROWS) and a token, warps in order. */
 NIB_DEVICE float nib_block_sum(uint32_t rings, int token, int row)
 {
     const uint32_t at = rings + row / NIB_ROWS * NIB_WARP_BYTES +
@@ -84,14 +84,14 @@ NIB_DEVICE float nib_block_sum(uint32_t rings, int token, int row)
 #pragma unroll
     for (int w = 1; w < NIB_WARPS_K; w++)
         sum = nib_sum_add(sum, nib_float_from_bits(
-                                   nib_shared_load(at + w * NIB_WARPS_N * NIB_WARP_BYTES)));
+                                   nib_shared_load(at + w * NIB_SPEC_WARPS_N * NIB_WARP_BYTES)));
     return sum;
 }
 
 NIB_DEVICE void nib_store_block(const nib_cuda_params &p, uint32_t rings, int tile, int part)
 {
-    constexpr int rows = NIB_WARPS_N * NIB_ROWS;
-    for (int o = nib_thread(); o < rows * (int)p.m; o += NIB_WARPS * 32) {
+    constexpr int rows = NIB_SPEC_WARPS_N * NIB_ROWS;
+    for (int o = nib_thread(); o < rows * (int)p.m; o += NIB_SPEC_WARPS * 32) {
         const int row = o % rows, token = o / rows;
         const int64_t n = (int64_t)tile * rows + row;
         if (n >= p.n)
@@ -107,8 +107,8 @@ NIB_DEVICE void nib_store_block(const nib_cuda_params &p, uint32_t rings, int ti
 /* Gated without parts of K: the halves of every warp's units are rows n and n + N/2. */
 NIB_DEVICE void nib_store_pairs(const nib_cuda_params &p, uint32_t rings, int tile)
 {
-    constexpr int half = NIB_ROWS / 2, rows = NIB_WARPS_N * half;
-    for (int o = nib_thread(); o < rows * (int)p.m; o += NIB_WARPS * 32) {
+    constexpr int half = NIB_ROWS / 2, rows = NIB_SPEC_WARPS_N * half;
+    for (int o = nib_thread(); o < rows * (int)p.m; o += NIB_SPEC_WARPS * 32) {
         const int row = o % rows, token = o / rows;
         const int64_t n = (int64_t)tile * rows + row;
         if (n >= p.n / 2)
@@ -119,7 +119,7 @@ NIB_DEVICE void nib_store_pairs(const nib_cuda_params &p, uint32_t rings, int ti
     }
 }
 
-extern "C" __global__ void __launch_bounds__(NIB_WARPS * 32, NIB_BLOCKS)
+extern "C" __global__ void __launch_bounds__(NIB_SPEC_WARPS * 32, NIB_SPEC_RESIDENT)
     nib_decode(const nib_cuda_params p)
 {
     extern __shared__ __align__(128) uint8_t nib_shared[];
@@ -129,20 +129,20 @@ extern "C" __global__ void __launch_bounds__(NIB_WARPS * 32, NIB_BLOCKS)
     nib_warp warp;
     warp.lane = nib_thread() & 31;
     warp.ring = rings + index * NIB_WARP_BYTES;
-    nib_place_units(p, paired, tile * NIB_WARPS_N + index % NIB_WARPS_N, &warp);
+    nib_place_units(p, paired, tile * NIB_SPEC_WARPS_N + index % NIB_SPEC_WARPS_N, &warp);
     const int k_begin = (int)((int64_t)part * p.k_blocks / p.split);
     const int k_end = (int)((int64_t)(part + 1) * p.k_blocks / p.split);
 
-    if (NIB_TILE_M > 1 && p.m < NIB_TILE_M)
+    if (NIB_SPEC_TILE_M > 1 && p.m < NIB_SPEC_TILE_M)
         nib_clear_act(p, warp);
     float lift = 1.0f;
     if constexpr (NIB_TABLE_BYTES > 0) {
         lift = nib_table_lift(p.table);
-        nib_table_fill(shared, p.table, lift, nib_thread(), NIB_WARPS * 32);
+        nib_table_fill(shared, p.table, lift, nib_thread(), NIB_SPEC_WARPS * 32);
         lift = nib_reciprocal(lift); /* a power of two: exact */
     }
     nib_sums sums = {};
-    nib_run_pipeline(p, warp, k_begin + index / NIB_WARPS_N, k_end,
+    nib_run_pipeline(p, warp, k_begin + index / NIB_SPEC_WARPS_N, k_end,
                      shared + warp.lane * NIB_TABLE_ENTRY, lift, sums);
     nib_copy_wait<0>();
     __syncwarp(); /* the ring is drained: sums may overwrite it */

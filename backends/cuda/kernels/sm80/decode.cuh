@@ -4,20 +4,21 @@
  * schedule, decode_sums.cuh the arithmetic.
  *
  * nib_spec.h adds:
- *     NIB_TILE_M    rows of act: 1, 8 or 16
- *     NIB_UNITS     units of 16 rows of W a warp: 1, 2, 4 or 8
- *     NIB_WARPS     of a block
- *     NIB_WARPS_N   of them side by side along n; the others split K
- *     NIB_STAGES    blocks of 128 k in a warp's ring
- *     NIB_BLOCKS    blocks a multiprocessor should hold
+ *     NIB_SPEC_TILE_M    rows of act: 1, 8 or 16
+ *     NIB_SPEC_UNITS     units of 16 rows of W a warp: 1, 2, 4 or 8
+ *     NIB_SPEC_WARPS     of a block
+ *     NIB_SPEC_WARPS_N   of them side by side along n; the others split K
+ *     NIB_SPEC_STAGES    blocks of 128 k in a warp's ring
+ *     NIB_SPEC_RESIDENT  blocks a multiprocessor should hold
  *
- * A block owns NIB_WARPS_N * NIB_UNITS units. Each warp has a ring of its own in shared memory and
- * fills it by cp.async, so no barrier of the block stands between the first load and the last sum.
+ * A block owns NIB_SPEC_WARPS_N * NIB_SPEC_UNITS units. Each warp has a ring of its own in shared
+ * memory and fills it by cp.async, so no barrier of the block stands between the first load and the
+ * last sum.
  * A stage of the ring:
  *
  *     weights   each lane's pieces of 16 bytes (8 of 1-bit planes), read by the same lane
- *     act       [NIB_TILE_M] rows of 128 k, 16 bytes of padding between rows
- *     scales    [groups of a block of 128 k][NIB_UNITS][16]
+ *     act       [NIB_SPEC_TILE_M] rows of 128 k, 16 bytes of padding between rows
+ *     scales    [groups of a block of 128 k][NIB_SPEC_UNITS][16]
  *     zeros     likewise
  */
 #ifndef NIB_CUDA_SM80_DECODE_CUH
@@ -25,15 +26,15 @@
 
 /* ---- shape -------------------------------------------------------------------------------- */
 
-static constexpr int NIB_TOKEN_TILES = (NIB_TILE_M + 7) / 8;
-static constexpr int NIB_WARPS_K = NIB_WARPS / NIB_WARPS_N;
-static constexpr int NIB_ROWS = NIB_UNITS * 16; /* of a warp */
-static_assert(NIB_WARPS % NIB_WARPS_N == 0, "warps form a rectangle");
+static constexpr int NIB_TOKEN_TILES = (NIB_SPEC_TILE_M + 7) / 8;
+static constexpr int NIB_WARPS_K = NIB_SPEC_WARPS / NIB_SPEC_WARPS_N;
+static constexpr int NIB_ROWS = NIB_SPEC_UNITS * 16; /* of a warp */
+static_assert(NIB_SPEC_WARPS % NIB_SPEC_WARPS_N == 0, "warps form a rectangle");
 
 /* A warp's units come in two halves with addresses of their own: neighbours, or for a gated pair
  * rows n and n + N/2. */
-static constexpr int NIB_HALVES = NIB_UNITS > 1 ? 2 : 1;
-static constexpr int NIB_HALF_UNITS = NIB_UNITS / NIB_HALVES;
+static constexpr int NIB_HALVES = NIB_SPEC_UNITS > 1 ? 2 : 1;
+static constexpr int NIB_HALF_UNITS = NIB_SPEC_UNITS / NIB_HALVES;
 
 /* One group along k: sums go on to the end, and scales are read there. */
 static constexpr bool NIB_ONE_GROUP = NIB_SPEC_GROUP == 0;
@@ -51,8 +52,8 @@ static constexpr int NIB_ACT_BYTES = nib_element_bytes(NIB_SPEC_ACT);
 static constexpr int NIB_ACT_ROW = 128 * NIB_ACT_BYTES;
 static constexpr int NIB_ACT_PITCH = NIB_ACT_ROW + 16; /* rows of a fragment in different banks */
 
-static constexpr int NIB_STAGE_ACT = NIB_UNITS * 256 * NIB_CODE.bits;
-static constexpr int NIB_STAGE_SCALES = NIB_STAGE_ACT + NIB_TILE_M * NIB_ACT_PITCH;
+static constexpr int NIB_STAGE_ACT = NIB_SPEC_UNITS * 256 * NIB_CODE.bits;
+static constexpr int NIB_STAGE_SCALES = NIB_STAGE_ACT + NIB_SPEC_TILE_M * NIB_ACT_PITCH;
 static constexpr int NIB_STAGE_ZEROS =
     NIB_STAGE_SCALES + (NIB_ONE_GROUP ? 0 : NIB_BLOCK_GROUPS * NIB_ROWS * NIB_SCALE_BYTES);
 static constexpr int NIB_STAGE_BYTES =
@@ -60,8 +61,8 @@ static constexpr int NIB_STAGE_BYTES =
 
 /* A warp's sums in the end, [token][row]: 4 words of padding put tokens in different banks. */
 static constexpr int NIB_SUM_PITCH = NIB_ROWS + 4;
-static constexpr int NIB_SUM_BYTES = NIB_TILE_M * NIB_SUM_PITCH * 4;
-static constexpr int NIB_RING_BYTES = NIB_STAGES * NIB_STAGE_BYTES;
+static constexpr int NIB_SUM_BYTES = NIB_SPEC_TILE_M * NIB_SUM_PITCH * 4;
+static constexpr int NIB_RING_BYTES = NIB_SPEC_STAGES * NIB_STAGE_BYTES;
 static constexpr int NIB_WARP_BYTES =
     ((NIB_RING_BYTES > NIB_SUM_BYTES ? NIB_RING_BYTES : NIB_SUM_BYTES) + 127) / 128 * 128;
 
@@ -115,7 +116,7 @@ NIB_DEVICE void nib_fetch_plane(const nib_cuda_params &p, const nib_warp &warp, 
     }
 }
 
-static constexpr int NIB_PLANE_STAGE = NIB_UNITS * 256; /* bytes of a stage for each bit */
+static constexpr int NIB_PLANE_STAGE = NIB_SPEC_UNITS * 256; /* bytes of a stage for each bit */
 
 NIB_DEVICE void nib_fetch_weights(const nib_cuda_params &p, const nib_warp &warp, int k_block,
                                   uint32_t stage)
@@ -164,7 +165,7 @@ NIB_DEVICE int nib_group_of(const nib_cuda_params &p, int part)
     return nib_minimum(group, (int)p.groups - 1);
 }
 
-/* [groups of the block][NIB_UNITS][16] elements of BYTES bytes; 16 bytes a lane and round. */
+/* [groups of the block][NIB_SPEC_UNITS][16] elements of BYTES bytes; 16 bytes a lane and round. */
 template <int BYTES>
 NIB_DEVICE void nib_fetch_side(const nib_cuda_params &p, const nib_warp &warp, const void *array,
                                int k_block, uint32_t to)
@@ -213,7 +214,7 @@ NIB_DEVICE void nib_fetch_act(const nib_cuda_params &p, int lane, int k_block, u
         return;
     }
     constexpr int row_chunks = NIB_ACT_ROW / 16;
-    constexpr int chunks = NIB_TILE_M * row_chunks, rounds = (chunks + 31) / 32;
+    constexpr int chunks = NIB_SPEC_TILE_M * row_chunks, rounds = (chunks + 31) / 32;
     const int64_t at = (int64_t)k_block * NIB_ACT_ROW + lane % row_chunks * 16;
     const int64_t left = p.k * NIB_ACT_BYTES - at;
     const uint32_t bytes = left >= 16 ? 16 : left > 0 ? (uint32_t)left : 0;
@@ -232,8 +233,8 @@ NIB_DEVICE void nib_fetch_act(const nib_cuda_params &p, int lane, int k_block, u
 NIB_DEVICE void nib_clear_act(const nib_cuda_params &p, const nib_warp &warp)
 {
     const uint32_t zero[4] = {0, 0, 0, 0};
-    for (int s = 0; s < NIB_STAGES; s++)
-        for (int c = (int)p.m * NIB_ACT_PITCH / 16 + warp.lane; c < NIB_TILE_M * NIB_ACT_PITCH / 16;
+    for (int s = 0; s < NIB_SPEC_STAGES; s++)
+        for (int c = (int)p.m * NIB_ACT_PITCH / 16 + warp.lane; c < NIB_SPEC_TILE_M * NIB_ACT_PITCH / 16;
              c += 32)
             nib_shared_store4(warp.ring + s * NIB_STAGE_BYTES + NIB_STAGE_ACT + c * 16, zero);
 }

@@ -21,7 +21,7 @@ static constexpr int NIB_GROUP_PRODUCTS = NIB_PRODUCTS / NIB_BLOCK_GROUPS;
 static_assert(NIB_GROUP_PRODUCTS >= 1, "bytes go by 32 k: groups of 16 are not for them");
 
 /* Units whose chains of products run side by side. */
-static constexpr int NIB_SIDE_UNITS = NIB_UNITS < 4 ? NIB_UNITS : NIB_TOKEN_TILES == 1 ? 4 : 2;
+static constexpr int NIB_SIDE_UNITS = NIB_SPEC_UNITS < 4 ? NIB_SPEC_UNITS : NIB_TOKEN_TILES == 1 ? 4 : 2;
 
 template <bool BYTES> struct nib_accumulator {
     typedef float type;
@@ -39,11 +39,11 @@ typedef nib_acc nib_act_sums[NIB_BLOCK_GROUPS][NIB_TOKEN_TILES][2];
 /* What a warp carries from block to block. With one group along k, `acc` and `asum` go on and are
  * scaled in the end; otherwise only `sum`. */
 typedef struct nib_sums {
-    float sum[NIB_UNITS][NIB_TOKEN_TILES][4];
+    float sum[NIB_SPEC_UNITS][NIB_TOKEN_TILES][4];
 } nib_sums;
 
 typedef struct nib_long_sums {
-    nib_acc acc[NIB_UNITS][NIB_TOKEN_TILES][4];
+    nib_acc acc[NIB_SPEC_UNITS][NIB_TOKEN_TILES][4];
     nib_act_sums asum;
 } nib_long_sums;
 
@@ -72,7 +72,7 @@ NIB_DEVICE void nib_read_tokens(uint32_t act, int lane, nib_tokens &b)
     for (int m = 0; m < NIB_TOKEN_TILES; m++) {
         /* With one token all columns of the product are it. */
         if constexpr (NIB_ACT_BYTES == 2) {
-            const int row = NIB_TILE_M == 1 ? 0 : m * 8 + (lane & 7);
+            const int row = NIB_SPEC_TILE_M == 1 ? 0 : m * 8 + (lane & 7);
             const uint32_t at = act + row * NIB_ACT_PITCH + (lane >> 3) * 16;
 #pragma unroll
             for (int i = 0; i < 4; i++) {
@@ -84,7 +84,7 @@ NIB_DEVICE void nib_read_tokens(uint32_t act, int lane, nib_tokens &b)
                 b[2 * i + 1][m][1] = four[3];
             }
         } else {
-            const int row = NIB_TILE_M == 1 ? 0 : m * 8 + g;
+            const int row = NIB_SPEC_TILE_M == 1 ? 0 : m * 8 + g;
             const uint32_t at = act + row * NIB_ACT_PITCH + 2 * t;
 #pragma unroll
             for (int s = 0; s < 8; s++) {
@@ -181,7 +181,7 @@ typedef struct nib_pair_scale {
 NIB_DEVICE nib_pair_scale nib_stage_scale(uint32_t stage, int lane, int group, int unit)
 {
     nib_pair_scale out = {{1.0f, 1.0f}, {0.0f, 0.0f}};
-    const int at = (group * NIB_UNITS + unit) * 16 + (lane >> 2) * 2;
+    const int at = (group * NIB_SPEC_UNITS + unit) * 16 + (lane >> 2) * 2;
     if constexpr (NIB_SCALE_BYTES > 0)
         nib_read_pair<NIB_SPEC_SCALE>(stage + NIB_STAGE_SCALES + at * NIB_SCALE_BYTES, out.scale);
     if constexpr (NIB_ZERO_BYTES > 0)
@@ -248,7 +248,7 @@ NIB_DEVICE void nib_block_products(uint32_t stage, int lane, uint32_t table, flo
     if constexpr (NIB_NEEDS_ASUM)
         nib_sum_tokens(b, asum);
 #pragma unroll
-    for (int first = 0; first < NIB_UNITS; first += NIB_SIDE_UNITS) {
+    for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS) {
         nib_unit_words q;
 #pragma unroll
         for (int u = 0; u < NIB_SIDE_UNITS; u++)
@@ -265,7 +265,7 @@ NIB_DEVICE void nib_block_products(uint32_t stage, int lane, uint32_t table, nib
     if constexpr (NIB_NEEDS_ASUM)
         nib_sum_tokens(b, sums.asum);
 #pragma unroll
-    for (int first = 0; first < NIB_UNITS; first += NIB_SIDE_UNITS) {
+    for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS) {
         nib_unit_words q;
 #pragma unroll
         for (int u = 0; u < NIB_SIDE_UNITS; u++)
@@ -279,7 +279,7 @@ NIB_DEVICE void nib_scale_long(const nib_cuda_params &p, const nib_warp &warp, f
                                const nib_long_sums &from, nib_sums &to)
 {
 #pragma unroll
-    for (int u = 0; u < NIB_UNITS; u++) {
+    for (int u = 0; u < NIB_SPEC_UNITS; u++) {
         if constexpr (NIB_LATE_SCALE) {
 #pragma unroll
             for (int m = 0; m < NIB_TOKEN_TILES; m++)

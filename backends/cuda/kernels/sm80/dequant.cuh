@@ -34,9 +34,10 @@ typedef struct nib_code_row {
     int type, bits, kind;
     int offset;    /* integers: code = value + offset (i8: of the code with its top bit flipped) */
     int low, high; /* integers, raw f16: bit positions of rows g and rows g + 8 */
-    int exponent, mantissa, bias; /* floats: below a sign, their bits; ieee: top exponent is special */
-    bool ieee;                    /* e5m2 */
-    bool nan;                     /* e4m3: all ones is NaN */
+    int exponent, mantissa,
+        bias;  /* floats: below a sign, their bits; ieee: top exponent is special */
+    bool ieee; /* e5m2 */
+    bool nan;  /* e4m3: all ones is NaN */
 } nib_code_row;
 
 /* clang-format off */
@@ -77,8 +78,9 @@ static constexpr int NIB_COMPUTE = NIB_SPEC_ACT == NIB_BF16 ? NIB_COMPUTE_BF16
                                        ? NIB_COMPUTE_S8
                                        : NIB_COMPUTE_F16;
 
-/* Operands that add up to the value: entries of tables take 22 bits as two f16, 24 as three bf16. */
-static constexpr int NIB_LIMBS = NIB_CODE.kind != NIB_KIND_TABLE ? 1
+/* Operands that add up to the value: entries of tables take 22 bits as two f16, 24 as three bf16.
+ */
+static constexpr int NIB_LIMBS = NIB_CODE.kind != NIB_KIND_TABLE  ? 1
                                  : NIB_COMPUTE == NIB_COMPUTE_F16 ? 2
                                                                   : 3;
 /* Words of a lane in a unit of a block. */
@@ -172,11 +174,27 @@ NIB_CONSTEXPR uint32_t nib_pair(uint32_t half)
     return half * 0x00010001u;
 }
 
+/* The same in front of `base`, which has no bits there. */
+template <int STEP, int I, int TO>
+NIB_DEVICE uint32_t nib_integer_over(const uint32_t *q, uint32_t base)
+{
+    constexpr int bits = nib_plane_bits(0), from = nib_plane_bit(bits, STEP, I);
+    constexpr int right = from > TO ? from - TO : 0, left = from < TO ? TO - from : 0;
+    uint32_t out = nib_and_xor(q[nib_plane_word(bits, STEP, I)] >> right << left,
+                               nib_pair(((1u << bits) - 1) << TO),
+                               NIB_CODE.type == NIB_I8 ? base ^ nib_pair(0x80u << TO) : base);
+    if constexpr (NIB_PLANES > 1)
+        out |= nib_plane_part<1, STEP, I, 0, NIB_CODE.bits, TO>(q);
+    if constexpr (NIB_PLANES > 2)
+        out |= nib_plane_part<2, STEP, I, 0, NIB_CODE.bits, TO>(q);
+    return out;
+}
+
 /* Position of the code in a folded operand's mantissa. f16 takes rows g + 8 where they stand, 10
  * bits of mantissa are enough; bf16 has 7 bits. i1 sits at bit 1 for its 2 code - 1. */
 NIB_CONSTEXPR int nib_fold_position(int i)
 {
-    return NIB_CODE.type == NIB_I1         ? 1
+    return NIB_CODE.type == NIB_I1          ? 1
            : NIB_COMPUTE == NIB_COMPUTE_F16 ? (i & 1 ? NIB_CODE.high : NIB_CODE.low)
                                             : 0;
 }
@@ -214,9 +232,8 @@ NIB_CONSTEXPR uint32_t nib_fold_addend(int parity)
 /* Whether an unsigned code of NIB_CODE.bits may be added to a folded addend without rounding. */
 static constexpr bool NIB_FOLDS_ZERO =
     NIB_CODE.kind == NIB_KIND_INTEGER &&
-    (NIB_COMPUTE == NIB_COMPUTE_F16 ||
-     (NIB_COMPUTE == NIB_COMPUTE_BF16 && NIB_CODE.bits < 8 &&
-      128 + NIB_CODE.offset + (1 << NIB_CODE.bits) - 1 < 256));
+    (NIB_COMPUTE == NIB_COMPUTE_F16 || (NIB_COMPUTE == NIB_COMPUTE_BF16 && NIB_CODE.bits < 8 &&
+                                        128 + NIB_CODE.offset + (1 << NIB_CODE.bits) - 1 < 256));
 
 /* A folded addend less the zero of its row, for both elements of a pair. */
 template <int PARITY> NIB_DEVICE uint32_t nib_fold_addend_zero(uint32_t zero)
@@ -238,9 +255,9 @@ NIB_DEVICE uint32_t nib_fold_integer(const uint32_t *q, const uint32_t (&addend)
     constexpr int at = nib_fold_position(I);
     if constexpr (NIB_COMPUTE == NIB_COMPUTE_F16) {
         constexpr uint32_t unit = nib_pair((15 - (NIB_CODE.type == NIB_I1 ? 0 : at)) << 10);
-        return nib_fma_f16x2(nib_integer<STEP, I, at>(q) | 0x64006400u, unit, addend[I & 1]);
+        return nib_fma_f16x2(nib_integer_over<STEP, I, at>(q, 0x64006400u), unit, addend[I & 1]);
     } else if constexpr (NIB_CODE.bits < 8) {
-        return nib_fma_bf16x2(nib_integer<STEP, I, at>(q) | 0x43004300u, 0x3f803f80u,
+        return nib_fma_bf16x2(nib_integer_over<STEP, I, at>(q, 0x43004300u), 0x3f803f80u,
                               addend[I & 1]);
     } else {
         /* 8 bits do not fit 7 of mantissa. 128 + (code & 127), plus -256 or, with the top bit,
@@ -379,8 +396,8 @@ NIB_DEVICE void nib_look_up(const uint32_t *q, uint32_t table, uint32_t (&a)[NIB
 /* ---- operands ----------------------------------------------------------------------------- */
 
 template <bool FOLD, int STEP, int I>
-NIB_DEVICE void nib_dequant_register(const uint32_t *q, uint32_t table,
-                                     const uint32_t (&addend)[2], uint32_t (&a)[NIB_LIMBS][4])
+NIB_DEVICE void nib_dequant_register(const uint32_t *q, uint32_t table, const uint32_t (&addend)[2],
+                                     uint32_t (&a)[NIB_LIMBS][4])
 {
     if constexpr (NIB_CODE.kind == NIB_KIND_TABLE)
         nib_look_up<STEP, I>(q, table, a);
@@ -389,7 +406,7 @@ NIB_DEVICE void nib_dequant_register(const uint32_t *q, uint32_t table,
     else if constexpr (FOLD || NIB_COMPUTE == NIB_COMPUTE_BF16)
         a[0][I] = nib_fold_integer<STEP, I>(q, addend);
     else
-        a[0][I] = nib_integer<STEP, I, (I & 1) ? NIB_CODE.high : NIB_CODE.low>(q);
+        a[0][I] = nib_integer < STEP, I, (I & 1) ? NIB_CODE.high : NIB_CODE.low > (q);
 }
 
 /* The A fragments of k16 step STEP (0..7). `table`: of value tables only. `addend`: of folded

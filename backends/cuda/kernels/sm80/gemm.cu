@@ -40,14 +40,14 @@ typedef struct tile_place {
 
 NIB_DEVICE tile_place tile_of(const nib_cuda_params &p)
 {
-    const uint32_t tiles_n = (uint32_t)(p.n_blocks + BLOCKS - 1) / BLOCKS;
+    const uint32_t tiles_n = (uint32_t)(p.n_blocks + BLOCKS - 1) / BLOCKS; /* gated: the same */
     const uint32_t tiles_m = (uint32_t)((p.m + TILE_M - 1) / TILE_M);
     const uint32_t strip = blockIdx.x / (RASTER_M * tiles_n);
     const uint32_t within = blockIdx.x - strip * (RASTER_M * tiles_n);
     const uint32_t left = tiles_m - strip * RASTER_M;
     const uint32_t height = left < RASTER_M ? left : RASTER_M;
     tile_place tile;
-    tile.n_block = (int)(within / height) * BLOCKS;
+    tile.n_block = (int)(within / height) * (GATED ? BLOCKS / 2 : BLOCKS);
     tile.m0 = (int64_t)(strip * RASTER_M + within % height) * TILE_M;
     return tile;
 }
@@ -75,26 +75,122 @@ NIB_DEVICE void gather(const warp_place &place, const state &s, float *sums)
     }
 }
 
-/* Partial sums of this part of K. */
-NIB_DEVICE void store_partial(const nib_cuda_params &p, const tile_place &tile, const float *sums)
+/* Four columns side by side, and every STORE_ROWS-th token, are a thread's to store. */
+static constexpr int QUADS = (GATED ? TILE_N / 2 : TILE_N) / 4, STORE_ROWS = THREADS / QUADS;
+
+/* Partial sums of this part of K; `local` and `n` are the quad's place in the tile and in W. */
+NIB_DEVICE void store_partial(const nib_cuda_params &p, int64_t m0, const float *sums, int local,
+                              int64_t n)
 {
-    float *to = p.partial + ((int64_t)blockIdx.y * p.m + tile.m0) * p.n + tile.n_block * 64;
-    const int64_t rows = p.m - tile.m0, columns = p.n - (int64_t)tile.n_block * 64;
-    for (int i = nib_thread(); i < TILE_M * TILE_N; i += THREADS) {
-        const int token = i / TILE_N, n = i % TILE_N;
-        if (token < rows && n < columns)
-            to[token * p.n + n] = sums[token * SUM_PITCH + n];
+    const int64_t columns = p.n - n;
+    float *to = p.partial + ((int64_t)blockIdx.y * p.m + m0) * p.n + n;
+    const bool wide = columns >= 4 && p.n % 4 == 0;
+    for (int token = nib_thread() / QUADS; token < TILE_M; token += STORE_ROWS) {
+        if (m0 + token >= p.m)
+            return;
+        const float *from = sums + token * SUM_PITCH + local;
+        const uint32_t bits[4] = {nib_bits_from_float(from[0]), nib_bits_from_float(from[1]),
+                                  nib_bits_from_float(from[2]), nib_bits_from_float(from[3])};
+        if (wide)
+            nib_global_store4(to + token * p.n, bits);
+        else
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (i < columns)
+                    to[token * p.n + i] = from[i];
     }
 }
 
-NIB_DEVICE void store_out(const nib_cuda_params &p, const tile_place &tile, const float *sums)
+/* What the outputs of a thread's columns share. */
+struct column {
+    float bias, scale;
+};
+
+NIB_DEVICE column column_of(const nib_cuda_params &p, int64_t n)
 {
-    const int64_t rows = p.m - tile.m0, columns = p.n - (int64_t)tile.n_block * 64;
-    for (int i = nib_thread(); i < TILE_M * TILE_N; i += THREADS) {
-        const int token = i / TILE_N, n = i % TILE_N;
-        if (token < rows && n < columns)
-            nib_epilogue_store(p, tile.m0 + token, (int64_t)tile.n_block * 64 + n,
-                               sums[token * SUM_PITCH + n]);
+    column c = {0.0f, 1.0f};
+    if (n < p.n) {
+        c.bias = nib_bias(p, n);
+        if constexpr (NIB_LATE_SCALE)
+            c.scale = nib_row_scale(p, n);
+    }
+    return c;
+}
+
+NIB_DEVICE float column_sum(const column &c, float sum)
+{
+    if constexpr (NIB_LATE_SCALE)
+        return (float)(int32_t)nib_bits_from_float(sum) * c.scale;
+    return sum;
+}
+
+/* Stores four outputs of a row, at most `columns` of them; `wide`: at once. */
+NIB_DEVICE void store_quad(const nib_cuda_params &p, int64_t at, bool wide, int64_t columns,
+                           const float (&y)[4])
+{
+    if (!wide) {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (i < columns)
+                nib_store_float(p.out, at + i, p.out_type, y[i]);
+        return;
+    }
+    uint32_t bits[4];
+    if (p.out_type == NIB_F32) {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            bits[i] = nib_bits_from_float(y[i]);
+        nib_global_store4((float *)p.out + at, bits);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        bits[i] = p.out_type == NIB_F16 ? nib_f16_from_float(y[i]) : nib_bf16_from_float(y[i]);
+    bits[0] |= bits[1] << 16;
+    bits[1] = bits[2] | bits[3] << 16;
+    nib_global_store2((uint16_t *)p.out + at, bits);
+}
+
+/* Outputs of columns n .. n + 3; gated ones from the sums `local` and `local` + TILE_N / 2. */
+NIB_DEVICE void store_out(const nib_cuda_params &p, int64_t m0, const float *sums, int local,
+                          int64_t n)
+{
+    const int64_t columns = (GATED ? p.n / 2 : p.n) - n;
+    const int bytes = p.out_type == NIB_F32 ? 16 : 8;
+    const bool wide = columns >= 4 && p.ldo % 4 == 0 && (uint64_t)p.out % bytes == 0;
+    column c[4], other[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        c[i] = column_of(p, n + i);
+        if constexpr (GATED)
+            other[i] = column_of(p, n + i + p.n / 2);
+    }
+    for (int token = nib_thread() / QUADS; token < TILE_M; token += STORE_ROWS) {
+        const int64_t m = m0 + token;
+        if (m >= p.m)
+            return;
+        const float *from = sums + token * SUM_PITCH + local;
+        if (NIB_LATE_SCALE && p.out_type == NIB_I32) {
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (i < columns)
+                    nib_epilogue_store(p, m, n + i, from[i]);
+            continue;
+        }
+        const float factor = nib_act_factor(p, m);
+        float y[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float sum = column_sum(c[i], from[i]);
+            if constexpr (GATED) {
+                const float up = column_sum(other[i], from[TILE_N / 2 + i]);
+                y[i] = nib_silu(nib_affine(p, factor, c[i].bias, sum)) *
+                       nib_affine(p, factor, other[i].bias, up);
+            } else {
+                y[i] = nib_epilogue_value(p, factor, c[i].bias, sum);
+            }
+        }
+        store_quad(p, m * p.ldo + n, wide, columns, y);
     }
 }
 
@@ -119,8 +215,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, NIB_SPEC_RESIDENT)
     nib_copy_wait<0>();
     __syncthreads(); /* all have read the last stage: the ring becomes the tile of sums */
     gather(place, s, (float *)shared);
-    if (parts > 1)
-        store_partial(p, tile, (const float *)shared);
-    else
-        store_out(p, tile, (const float *)shared);
+    const int local = nib_thread() % QUADS * 4;
+    const int64_t n = (int64_t)tile.n_block * 64 + local;
+    if (n >= (GATED ? p.n / 2 : p.n))
+        return;
+    if (parts == 1) {
+        store_out(p, tile.m0, (const float *)shared, local, n);
+        return;
+    }
+    store_partial(p, tile.m0, (const float *)shared, local, n);
+    if constexpr (GATED)
+        store_partial(p, tile.m0, (const float *)shared, local + TILE_N / 2, n + p.n / 2);
 }

@@ -31,8 +31,9 @@ static constexpr int FLUSH_STEPS = HALVES == 2 ? 1 : FLUSH_K / STEP_K;
 /* Steps whose codes one load brings: 16 bytes a lane of 4 and 8 bits. */
 static constexpr int CODE_STEPS = NIB_CODE.bits == 8 ? 2 : SLICE_K < 64 ? 2 : 4;
 
-/* Operands of integers come folded. Raw ones are subnormal, and the tensor core aligns a subnormal's
- * products by its exponent, not by its first bit: with sums of many steps too much falls off. */
+/* Operands of integers come folded. Raw ones are subnormal, and the tensor core aligns a
+ * subnormal's products by its exponent, not by its first bit: with sums of many steps too much
+ * falls off. */
 static constexpr bool FLOAT_ZERO =
     NIB_SPEC_ZERO == NIB_ZERO_FLOAT || NIB_SPEC_ZERO == NIB_ZERO_RESCALE;
 static constexpr bool FOLD = NIB_CODE.kind == NIB_KIND_INTEGER && !INTEGERS;
@@ -41,7 +42,8 @@ static constexpr int OFFSET = INTEGERS ? nib_offset<false>() : nib_offset<FOLD>(
 static constexpr bool CODE_ZERO = NIB_SPEC_ZERO == NIB_ZERO_CODE && !FOLD_ZERO;
 static constexpr bool ACT_SUMS = OFFSET != 0 || FLOAT_ZERO || CODE_ZERO;
 
-/* Sums in i32 run over whole groups; with NIB_LATE_SCALE over all of k, and out of here as they are.
+/* Sums in i32 run over whole groups; with NIB_LATE_SCALE over all of k, and out of here as they
+ * are.
  */
 static constexpr bool WHOLE_GROUPS = NIB_SPEC_ACC == NIB_I32 || NIB_LATE_SCALE;
 static_assert(!WHOLE_GROUPS || NIB_LATE_SCALE || NIB_SPEC_WARPS_K == 1,
@@ -75,7 +77,7 @@ struct state {
     float tot[UNITS][TOKENS][4];
     sum_number acc[UNITS][TOKENS][4], act_sum[ACT_SUMS ? TOKENS : 1][4];
     uint32_t q[UNITS][NIB_WORDS];
-    uint32_t addend[UNITS][2]; /* of folded operands */
+    uint32_t addend[UNITS][2];                      /* of folded operands */
     uint32_t act, codes[NIB_PLANES], scales, zeros; /* addresses of the lane within a stage */
     uint32_t table;
     float unlift; /* undoes the tables' lift */
@@ -89,7 +91,7 @@ struct operands {
 
 /* Of a step's codes in a unit, for lane 0: [step / 4][unit][lane][step % 4] and so on, the layout
  * mma64x128. Additive in steps that share no bits. */
-static constexpr int code_place(int bits, int step)
+NIB_CONSTEXPR int code_place(int bits, int step)
 {
     return bits == 8   ? step / 2 * 2048 + step % 2 * 8
            : bits == 4 ? step / 4 * 2048 + step % 4 * 4
@@ -97,12 +99,12 @@ static constexpr int code_place(int bits, int step)
                        : step / 4 * 4;
 }
 
-static constexpr int code_unit_bytes(int bits)
+NIB_CONSTEXPR int code_unit_bytes(int bits)
 {
     return bits == 1 ? 256 : 512;
 }
 
-static constexpr int code_lane_bytes(int bits)
+NIB_CONSTEXPR int code_lane_bytes(int bits)
 {
     return bits == 1 ? 8 : 16;
 }
@@ -189,13 +191,13 @@ template <int STEP> NIB_DEVICE void fetch_codes(uint32_t stage, int slice, state
         fetch_plane<2, STEP>(stage, slice, s);
 }
 
-static constexpr int group_place(int unit, int chunk, int bytes)
+NIB_CONSTEXPR int group_place(int unit, int chunk, int bytes)
 {
     return (unit / 4 * CHUNKS * 64 + chunk * 64 + unit % 4 * 16) * bytes;
 }
 
-/* Bits of the scales or zeros of rows g and g + 8 of a unit, BYTES each; `base` is the lane's pair of
- * the first unit. A matrix with one scale has it in the first place of all. */
+/* Bits of the scales or zeros of rows g and g + 8 of a unit, BYTES each; `base` is the lane's pair
+ * of the first unit. A matrix with one scale has it in the first place of all. */
 template <int BYTES, int CHUNK>
 NIB_DEVICE void fetch_pair(uint32_t base, int unit, int one_scale, uint32_t (&pair)[2])
 {
@@ -261,8 +263,7 @@ template <int HALF> NIB_DEVICE void multiply(const operands &o, state &s)
                 nib_mma_codes(s.acc[u][t], a, o.b[t]);
         }
     if constexpr (ACT_SUMS) {
-        const uint32_t ones[4] = {NIB_ONES & low, NIB_ONES & low, NIB_ONES & high,
-                                  NIB_ONES & high};
+        const uint32_t ones[4] = {NIB_ONES & low, NIB_ONES & low, NIB_ONES & high, NIB_ONES & high};
 #pragma unroll
         for (int t = 0; t < TOKENS; t++)
             nib_mma_codes(s.act_sum[t], ones, o.b[t]);
@@ -295,33 +296,44 @@ NIB_DEVICE float group_sum(float acc, float act_sum, uint32_t zero, const state 
     return acc;
 }
 
+/* Scales and zeros of a group for a lane's rows g and g + 8 of each unit. */
+struct group_values {
+    uint32_t scale[UNITS][2], zero[UNITS][2];
+};
+
+template <int CHUNK> NIB_DEVICE void read_group(uint32_t stage, const state &s, group_values &v)
+{
+#pragma unroll
+    for (int u = 0; u < UNITS; u++) {
+        if constexpr (SCALED)
+            fetch_pair<SCALE_BYTES, CHUNK>(stage + s.scales, u, s.one_scale, v.scale[u]);
+        if constexpr (FLOAT_ZERO || CODE_ZERO)
+            fetch_pair<ZERO_BYTES, CHUNK>(stage + s.zeros, u, s.one_scale, v.zero[u]);
+    }
+}
+
 /* tot += s (acc - z act_sum), or s acc - z act_sum. Factors stay outside until the end, so z is
  * divided by its. */
-template <int CHUNK> NIB_DEVICE void flush(uint32_t stage, state &s)
+NIB_DEVICE void end_group(const group_values &v, state &s)
 {
 #pragma unroll
     for (int u = 0; u < UNITS; u++) {
         float scale[2] = {1.0f, 1.0f}, zero[2] = {0.0f, 0.0f};
-        uint32_t pair[2], code_zero[2] = {0, 0};
-        if constexpr (SCALED) {
-            fetch_pair<SCALE_BYTES, CHUNK>(stage + s.scales, u, s.one_scale, pair);
-            scale[0] = nib_float_from<NIB_SPEC_SCALE>(pair[0]);
-            scale[1] = nib_float_from<NIB_SPEC_SCALE>(pair[1]);
+#pragma unroll
+        for (int row = 0; row < 2; row++) {
+            if constexpr (SCALED)
+                scale[row] = nib_float_from<NIB_SPEC_SCALE>(v.scale[u][row]);
+            if constexpr (FLOAT_ZERO)
+                zero[row] =
+                    nib_float_from<NIB_SPEC_ZERO_TYPE>(v.zero[u][row]) * (-1.0f / FACTOR[row]);
         }
-        if constexpr (FLOAT_ZERO) {
-            fetch_pair<ZERO_BYTES, CHUNK>(stage + s.zeros, u, s.one_scale, pair);
-            zero[0] = nib_float_from<NIB_SPEC_ZERO_TYPE>(pair[0]) * (-1.0f / FACTOR[0]);
-            zero[1] = nib_float_from<NIB_SPEC_ZERO_TYPE>(pair[1]) * (-1.0f / FACTOR[1]);
-        }
-        if constexpr (CODE_ZERO)
-            fetch_pair<1, CHUNK>(stage + s.zeros, u, s.one_scale, code_zero);
 #pragma unroll
         for (int t = 0; t < TOKENS; t++)
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 const int row = j >> 1;
                 const sum_number act_sum = s.act_sum[ACT_SUMS ? t : 0][j];
-                float sum = group_sum(s.acc[u][t][j], act_sum, code_zero[row], s);
+                float sum = group_sum(s.acc[u][t][j], act_sum, CODE_ZERO ? v.zero[u][row] : 0, s);
                 if constexpr (NIB_SPEC_ZERO == NIB_ZERO_FLOAT)
                     sum += zero[row] * (float)act_sum;
                 s.tot[u][t][j] += scale[row] * sum;
@@ -340,83 +352,139 @@ NIB_DEVICE float final_sum(const state &s, int u, int t, int j)
     return s.tot[u][t][j] * (FACTOR[j >> 1] * ACT_FACTOR);
 }
 
+/* ---- the ring ----------------------------------------------------------------------------- */
+
+/* Activations of a stage that need registers on the way: fetched when the stage's copies start,
+ * stored before the next barrier. */
+struct held_act {
+    uint32_t words[ACT_PASSES][4];
+};
+
+/* What is on its way into the ring, and where its stages are. */
+struct supply {
+    act_source act;
+    codes_source codes;
+    held_act held;
+    uint32_t held_for; /* stage that held belongs to, 0: none */
+    uint32_t ring, read, write;
+    int n_block, k, k_end; /* k: block of the next stage to fetch */
+    int left;              /* stages to compute, the present one included */
+    int64_t group_left;    /* columns to the end of the group, of WHOLE_GROUPS */
+};
+
+NIB_DEVICE uint32_t stage_after(const supply &x, uint32_t stage)
+{
+    const uint32_t next = stage + STAGE_BYTES;
+    return next == x.ring + NIB_SPEC_STAGES * STAGE_BYTES ? x.ring : next;
+}
+
+NIB_DEVICE void store_held(supply &x)
+{
+    if constexpr (!ACT_COPIED) {
+        if (x.held_for == 0)
+            return;
+#pragma unroll
+        for (int i = 0; i < ACT_PASSES; i++)
+            act_store(x.act, i, x.held.words[i], x.held_for);
+        x.held_for = 0;
+    }
+}
+
+NIB_DEVICE void start_act(const nib_cuda_params &p, supply &x)
+{
+    if constexpr (!ACT_COPIED) {
+#pragma unroll
+        for (int i = 0; i < ACT_PASSES; i++)
+            act_fetch(p, x.act, i, x.held.words[i]);
+        x.held_for = x.write;
+    } else if (p.aligned) {
+        act_copy(x.act, x.write);
+    } else {
+#pragma unroll 1
+        for (int i = 0; i < ACT_PASSES; i++) {
+            act_fetch(p, x.act, i, x.held.words[0]);
+            act_store(x.act, i, x.held.words[0], x.write);
+        }
+    }
+}
+
+/* Starts the copies of the next stage, if there is one, as a group of their own. */
+NIB_DEVICE void start_stage(const nib_cuda_params &p, supply &x)
+{
+    if (x.k < x.k_end) {
+        codes_copy(x.codes, x.write);
+        groups_copy(p, x.n_block, x.k, x.write);
+        start_act(p, x);
+    }
+    nib_copy_commit();
+    act_advance(x.act);
+    x.write = stage_after(x, x.write);
+    x.k++;
+}
+
+NIB_DEVICE void turn_ring(const nib_cuda_params &p, supply &x)
+{
+    store_held(x);
+    nib_copy_wait<NIB_SPEC_STAGES - 2>();
+    /* Orders all threads' copies into the stage that comes before its reads, and the reads of the
+     * stage before it, all done, before the copies into its place. */
+    __syncthreads();
+    start_stage(p, x);
+}
+
 /* ---- the schedule ------------------------------------------------------------------------- */
 
-/* Steps from STEP on; `group_left`: columns to the end of the group, of WHOLE_GROUPS. */
+/* Steps from STEP on. Operands are in o[STEP & 1] already. In the last step the ring turns, so that
+ * the first operands of the next stage are made beside its products. */
 template <int STEP>
-NIB_DEVICE void run_steps(const nib_cuda_params &p, uint32_t stage, const warp_place &place,
-                          bool last, int64_t &group_left, state &s, operands &now)
+NIB_DEVICE void run_steps(const nib_cuda_params &p, const warp_place &place, supply &x, state &s,
+                          operands (&o)[2])
 {
-    operands next;
-    constexpr int chunk = HALVES == 2 ? 2 * STEP : STEP / FLUSH_STEPS;
-    if constexpr (STEP + 1 < STEPS)
-        fetch<STEP + 1>(stage, place, s, next);
+    constexpr bool last = STEP + 1 == STEPS, ends = (STEP + 1) % FLUSH_STEPS == 0;
+    constexpr int chunk = HALVES * STEP / FLUSH_STEPS;
+    operands &now = o[STEP & 1], &next = o[(STEP + 1) & 1];
+    group_values lower, values;
+    if constexpr (HALVES == 2)
+        read_group<chunk>(x.read, s, lower);
+    if constexpr (ends && !NIB_LATE_SCALE)
+        read_group<chunk + HALVES - 1>(x.read, s, values);
+    const bool over =
+        x.left == 1; /* the last stage then stays, and is read once more for nothing */
+    if constexpr (last) {
+        turn_ring(p, x);
+        x.read = over ? x.read : stage_after(x, x.read);
+        fetch<0>(x.read, place, s, next);
+        x.left--;
+    } else {
+        fetch<STEP + 1>(x.read, place, s, next);
+    }
     if constexpr (!WHOLE_GROUPS && STEP % FLUSH_STEPS == 0)
         clear_sums(s);
     if constexpr (HALVES == 2) {
         multiply<0>(now, s);
-        flush<chunk>(stage, s);
+        end_group(lower, s);
         clear_sums(s);
         multiply<1>(now, s);
     } else {
         multiply<-1>(now, s);
     }
-    if constexpr ((STEP + 1) % FLUSH_STEPS == 0) {
-        constexpr int ended = HALVES == 2 ? chunk + 1 : chunk;
-        group_left -= FLUSH_K;
-        if constexpr (!WHOLE_GROUPS) {
-            flush<ended>(stage, s);
-        } else if (!NIB_LATE_SCALE && (group_left <= 0 || (last && STEP + 1 == STEPS))) {
-            flush<ended>(stage, s);
+    if constexpr (ends && !WHOLE_GROUPS) {
+        end_group(values, s);
+    } else if constexpr (ends && !NIB_LATE_SCALE) {
+        x.group_left -= FLUSH_K;
+        if (x.group_left <= 0 || (last && over)) {
+            end_group(values, s);
             clear_sums(s);
-            group_left = p.group;
+            x.group_left = p.group;
         }
     }
-    if constexpr (STEP + 1 < STEPS)
-        run_steps<STEP + 1>(p, stage, place, last, group_left, s, next);
+    if constexpr (!last)
+        run_steps<STEP + 1>(p, place, x, s, o);
+    else if constexpr (STEPS % 2 == 1)
+        o[0] = next;
 }
 
-/* Activations of a stage that need registers on the way: fetched before a stage's products and
- * stored behind them. */
-struct held_act {
-    uint32_t words[ACT_PASSES][4];
-};
-
-NIB_DEVICE void act_fetch_all(const nib_cuda_params &p, const act_source &a, held_act &held)
-{
-#pragma unroll
-    for (int i = 0; i < ACT_PASSES; i++)
-        act_fetch(p, a, i, held.words[i]);
-}
-
-NIB_DEVICE void act_store_all(const act_source &a, uint32_t stage, held_act &held)
-{
-#pragma unroll
-    for (int i = 0; i < ACT_PASSES; i++)
-        act_store(a, i, held.words[i], stage);
-}
-
-/* Starts the copies of a stage; `held` receives what store_act must bring later. */
-NIB_DEVICE void load_stage(const nib_cuda_params &p, const act_source &a, int n_block, int k_block,
-                           uint32_t stage, held_act &held)
-{
-    weights_copy(p, n_block, k_block, stage);
-    if constexpr (!ACT_COPIED) {
-        act_fetch_all(p, a, held);
-    } else if (p.aligned) {
-        act_copy(p, a, stage);
-    } else {
-#pragma unroll 1
-        for (int i = 0; i < ACT_PASSES; i++) {
-            act_fetch(p, a, i, held.words[0]);
-            act_store(a, i, held.words[0], stage);
-        }
-    }
-}
-
-/* Sums the products of k blocks [k_begin, k_end) in s.tot (with NIB_LATE_SCALE: to s.acc). */
-NIB_DEVICE void mainloop_run(const nib_cuda_params &p, const warp_place &place, int n_block,
-                             int64_t m0, int k_begin, int k_end, uint32_t ring, state &s)
+NIB_DEVICE void clear_totals(state &s)
 {
 #pragma unroll
     for (int u = 0; u < UNITS; u++)
@@ -426,40 +494,36 @@ NIB_DEVICE void mainloop_run(const nib_cuda_params &p, const warp_place &place, 
             for (int j = 0; j < 4; j++)
                 s.tot[u][t][j] = 0.0f;
     clear_sums(s);
-    act_source a = act_begin(p, m0, (int64_t)k_begin * STAGE_K);
-    held_act held;
-    int64_t group_left = p.group - (int64_t)k_begin * STAGE_K % p.group;
-#pragma unroll
+}
+
+/* Sums the products of k blocks [k_begin, k_end) in s.tot (with NIB_LATE_SCALE: in s.acc). */
+NIB_DEVICE void mainloop_run(const nib_cuda_params &p, const warp_place &place, int n_block,
+                             int64_t m0, int k_begin, int k_end, uint32_t ring, state &s)
+{
+    clear_totals(s);
+    if (k_begin >= k_end)
+        return;
+    supply x;
+    x.act = act_begin(p, m0, k_begin * STAGE_K);
+    codes_begin(p, n_block, k_begin, x.codes);
+    x.held_for = 0;
+    x.ring = x.read = x.write = ring;
+    x.n_block = n_block;
+    x.k = k_begin;
+    x.k_end = k_end;
+    x.left = k_end - k_begin;
+    x.group_left = p.group - (int64_t)k_begin * STAGE_K % p.group;
+#pragma unroll 1
     for (int i = 0; i < NIB_SPEC_STAGES - 1; i++) {
-        if (k_begin + i < k_end) {
-            load_stage(p, a, n_block, k_begin + i, ring + i * STAGE_BYTES, held);
-            if constexpr (!ACT_COPIED)
-                act_store_all(a, ring + i * STAGE_BYTES, held);
-        }
-        act_advance(a);
-        nib_copy_commit();
+        start_stage(p, x);
+        store_held(x);
     }
-    uint32_t read = ring, write = ring + (NIB_SPEC_STAGES - 1) * STAGE_BYTES;
-    for (int k = k_begin; k < k_end; k++) {
-        nib_copy_wait<NIB_SPEC_STAGES - 2>();
-        /* Orders all threads' copies into stage k before its reads, and the reads of stage k - 1
-         * before the copies into its place. */
-        __syncthreads();
-        const bool more = k + NIB_SPEC_STAGES - 1 < k_end;
-        if (more)
-            load_stage(p, a, n_block, k + NIB_SPEC_STAGES - 1, write, held);
-        nib_copy_commit();
-        operands first;
-        fetch<0>(read, place, s, first);
-        run_steps<0>(p, read, place, k + 1 == k_end, group_left, s, first);
-        if constexpr (!ACT_COPIED)
-            if (more)
-                act_store_all(a, write, held);
-        act_advance(a);
-        write = read;
-        read = read + STAGE_BYTES == ring + NIB_SPEC_STAGES * STAGE_BYTES ? ring
-                                                                         : read + STAGE_BYTES;
-    }
+    operands o[2];
+    turn_ring(p, x);
+    fetch<0>(x.read, place, s, o[0]);
+#pragma unroll 1
+    while (x.left > 0)
+        run_steps<0>(p, place, x, s, o);
 }
 
 #endif

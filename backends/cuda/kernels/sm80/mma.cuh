@@ -67,6 +67,15 @@ NIB_DEVICE void nib_mma_e4m3(float (&d)[4], const uint32_t (&a)[4], const uint32
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/* (a & mask) ^ c in one instruction, which holds but one constant: c then is in a register. The
+ * compiler would make two of it. */
+NIB_DEVICE uint32_t nib_and_xor(uint32_t a, uint32_t mask, uint32_t c)
+{
+    uint32_t d;
+    asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(d) : "r"(a), "r"(mask), "r"(c));
+    return d;
+}
+
 /* ---- pairs of 16-bit floats --------------------------------------------------------------- */
 
 NIB_DEVICE uint32_t nib_fma_f16x2(uint32_t a, uint32_t b, uint32_t c)
@@ -167,6 +176,19 @@ NIB_DEVICE void nib_global_load2(uint32_t *out, const void *address)
     asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
                  : "=r"(out[0]), "=r"(out[1])
                  : "l"(address));
+}
+
+/* `to` is aligned to all that is stored. */
+NIB_DEVICE void nib_global_store4(void *to, const uint32_t *in)
+{
+    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(in[0]), "r"(in[1]),
+                 "r"(in[2]), "r"(in[3])
+                 : "memory");
+}
+
+NIB_DEVICE void nib_global_store2(void *to, const uint32_t *in)
+{
+    asm volatile("st.global.v2.u32 [%0], {%1,%2};" ::"l"(to), "r"(in[0]), "r"(in[1]) : "memory");
 }
 
 /* ---- asynchronous copies ------------------------------------------------------------------ */

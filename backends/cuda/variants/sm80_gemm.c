@@ -219,9 +219,8 @@ typedef struct cost {
 
 static double total(const cost *c)
 {
-    double most = c->memory > c->decode ? c->memory : c->decode;
-    most = most > c->math ? most : c->math;
-    return most + 0.15 * (c->memory + c->decode + c->math - most) + c->rest;
+    double busy = c->decode + c->math;
+    return (c->memory > busy ? c->memory + 0.15 * busy : busy + 0.15 * c->memory) + c->rest;
 }
 
 /* Blocks that a multiprocessor holds. */
@@ -265,22 +264,22 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
     double steps = STAGE_K / 16.0, units = row->tile_n / 16.0, tiles = row->tile_m / 8.0;
     bool integers = multiplies_integers(desc);
     double peak = integers ? chip->i8_top_per_s : chip->f16_tflop_per_s;
-    /* The products of 16 x 8 x 16 a clock: mma.sync reaches two thirds of Hopper's peak. */
-    double share = chip->cc == 90 ? 0.62 : 0.85;
+    /* The products of 16 x 8 x 16 a clock. mma.sync reaches 0.62 of Hopper's peak; the main loop 2.1
+     * clocks a product there (docs/performance.md), and as large a part of the others'. */
+    double share = chip->cc == 90 ? 0.48 : 0.8;
     double products_clock = peak * 1e3 / (chip->units * chip->ghz) * share / 4096;
     double products =
         steps * units * tiles * limbs(desc) + (sums_act(desc) ? steps * tiles * row->warps_n : 0);
     double math = products / products_clock;
-    double decode =
-        (steps * units * decode_slots(desc) * row->warps_m + steps * tiles / 2 * row->warps_n * 2 +
-         products + units * tiles * 8 * row->warps_k) /
-        4;
+    /* Making operands: issue slots of 4 schedulers. A block alone waits for its own latencies
+     * besides; others beside it fill them. */
+    double slots_used = steps * units * decode_slots(desc) * row->warps_m +
+                        steps * tiles * row->warps_n + units * tiles * 8 * row->warps_k;
+    double decode = slots_used / 4 * (side_by_side >= 2 ? 2.1 : 2.6);
     /* Between stages a block waits for its barrier and its first operands. */
-    double warps = threads(row) / 32.0;
-    double wait = 500 / side_by_side, floor_clocks = 350 * (warps < 4 ? 1.5 : 1);
-    double clocks = math > decode ? math : decode;
-    if (clocks < floor_clocks / side_by_side)
-        math += floor_clocks / side_by_side - clocks;
+    double least = 350 / side_by_side;
+    if (math + decode < least)
+        math = least - decode;
     double stage_us = 1 / (chip->ghz * 1e3);
     double bytes = (double)w->n * (double)w->k * type_bits(w->type) / 8 +
                    2.0 * (double)m * ((double)w->k + (double)w->n);
@@ -294,7 +293,7 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
         .memory = memory > through_cache ? memory : through_cache,
         .decode = rounds * (double)stages * decode * stage_us,
         .math = rounds * (double)stages * math * stage_us,
-        .rest = rounds / side_by_side * (1.0 + wait * stage_us * 2),
+        .rest = 1.3 * rounds / side_by_side,
     };
     if (split > 1)
         c.rest += 2.5 + (double)m * (double)w->n * 8 * (double)split / (chip->read_gb_per_s * 2e3);
@@ -410,12 +409,8 @@ static const nib_cuda_family family = {
     }
 
 const nib_cuda_row nib_cuda_sm80_gemm_rows[] = {
-    ROW(16, 64, 4, 2, 1, 4, 2),   ROW(16, 128, 4, 4, 1, 2, 2),  ROW(16, 128, 4, 4, 1, 1, 4),
-    ROW(16, 256, 4, 8, 1, 1, 2),  ROW(32, 64, 4, 2, 1, 4, 1),   ROW(32, 128, 4, 4, 1, 2, 2),
-    ROW(32, 128, 4, 2, 1, 2, 2),  ROW(32, 128, 4, 4, 1, 1, 3),  ROW(32, 256, 4, 8, 1, 1, 2),
-    ROW(32, 256, 4, 4, 1, 2, 1),  ROW(64, 64, 4, 2, 1, 2, 2),   ROW(64, 64, 4, 2, 1, 4, 1),
-    ROW(64, 128, 4, 4, 1, 1, 2),  ROW(64, 128, 4, 4, 1, 2, 1),  ROW(64, 128, 4, 2, 2, 2, 1),
-    ROW(64, 128, 4, 4, 2, 1, 1),  ROW(64, 256, 4, 8, 1, 1, 1),  ROW(128, 64, 2, 2, 2, 1, 2),
-    ROW(128, 64, 3, 2, 4, 1, 1),  ROW(128, 64, 2, 2, 4, 1, 1),  ROW(128, 128, 4, 4, 2, 1, 1),
-    ROW(128, 128, 3, 4, 2, 1, 1), ROW(128, 128, 2, 4, 2, 1, 1), {.variant = {.id = NULL}},
+    ROW(16, 64, 6, 4, 1, 1, 2),   ROW(16, 128, 4, 4, 1, 2, 2),  ROW(16, 128, 4, 4, 1, 1, 4),
+    ROW(32, 128, 6, 4, 1, 2, 1),  ROW(32, 128, 4, 4, 1, 1, 3),  ROW(32, 256, 4, 8, 1, 1, 2),
+    ROW(64, 128, 4, 4, 1, 2, 1),  ROW(64, 128, 4, 4, 1, 1, 2),  ROW(64, 256, 4, 8, 1, 1, 1),
+    ROW(128, 128, 4, 4, 2, 1, 1), ROW(128, 128, 2, 4, 2, 1, 1), {.variant = {.id = NULL}},
 };

@@ -20,8 +20,15 @@ static constexpr int NIB_PRODUCTS = NIB_BYTES ? 4 : 8;
 static constexpr int NIB_GROUP_PRODUCTS = NIB_PRODUCTS / NIB_BLOCK_GROUPS;
 static_assert(NIB_GROUP_PRODUCTS >= 1, "bytes go by 32 k: groups of 16 are not for them");
 
-/* Units whose chains of products run side by side. */
-static constexpr int NIB_SIDE_UNITS = NIB_SPEC_UNITS < 4 ? NIB_SPEC_UNITS : NIB_TOKEN_TILES == 1 ? 4 : 2;
+/* Units whose chains of products run side by side. Operands of several limbs fill the registers,
+ * and their chains are several as it is. */
+static constexpr int NIB_SIDE_UNITS = NIB_LIMBS > 1 || NIB_SPEC_UNITS == 1 ? 1
+                                      : NIB_SPEC_UNITS == 2                ? 2
+                                      : NIB_TOKEN_TILES == 1 && NIB_CODE.bits <= 4 ? 4
+                                                                                   : 2;
+/* Many short groups: their sums of activations are made where they are used, again for every set of
+ * units, for they would take too many registers. */
+static constexpr bool NIB_LATE_ASUM = NIB_BLOCK_GROUPS > 2;
 
 template <bool BYTES> struct nib_accumulator {
     typedef float type;
@@ -101,21 +108,27 @@ NIB_DEVICE void nib_read_tokens(uint32_t act, int lane, nib_tokens &b)
     }
 }
 
-/* An A of ones makes every row of the product the sum over k. */
-NIB_DEVICE void nib_sum_tokens(const nib_tokens &b, nib_act_sums &asum)
+/* Adds group j's sums of activations: an A of ones makes every row of the product that sum. */
+NIB_DEVICE void nib_sum_group_tokens(const nib_tokens &b, int j,
+                                     nib_acc (&asum)[NIB_TOKEN_TILES][2])
 {
     const uint32_t ones[4] = {NIB_ONES, NIB_ONES, NIB_ONES, NIB_ONES};
 #pragma unroll
+    for (int m = 0; m < NIB_TOKEN_TILES; m++) {
+        nib_acc d[4] = {asum[m][0], asum[m][1], asum[m][0], asum[m][1]};
+#pragma unroll
+        for (int i = 0; i < NIB_GROUP_PRODUCTS; i++)
+            nib_mma_codes(d, ones, b[j * NIB_GROUP_PRODUCTS + i][m]);
+        asum[m][0] = d[0];
+        asum[m][1] = d[1];
+    }
+}
+
+NIB_DEVICE void nib_sum_tokens(const nib_tokens &b, nib_act_sums &asum)
+{
+#pragma unroll
     for (int j = 0; j < NIB_BLOCK_GROUPS; j++)
-#pragma unroll
-        for (int m = 0; m < NIB_TOKEN_TILES; m++) {
-            nib_acc d[4] = {asum[j][m][0], asum[j][m][1], asum[j][m][0], asum[j][m][1]};
-#pragma unroll
-            for (int i = 0; i < NIB_GROUP_PRODUCTS; i++)
-                nib_mma_codes(d, ones, b[j * NIB_GROUP_PRODUCTS + i][m]);
-            asum[j][m][0] = d[0];
-            asum[j][m][1] = d[1];
-        }
+        nib_sum_group_tokens(b, j, asum[j]);
 }
 
 /* ---- products ----------------------------------------------------------------------------- */
@@ -224,11 +237,13 @@ NIB_DEVICE void nib_scale_group(const nib_acc (&acc)[NIB_TOKEN_TILES][4],
 
 template <int J>
 NIB_DEVICE void nib_group_products(uint32_t stage, int lane, int first, const nib_unit_words &q,
-                                   const nib_tokens &b, const nib_act_sums &asum, uint32_t table,
+                                   const nib_tokens &b, nib_act_sums &asum, uint32_t table,
                                    float lift, nib_sums &sums)
 {
     if constexpr (J < NIB_BLOCK_GROUPS) {
         nib_tile acc = {};
+        if constexpr (NIB_NEEDS_ASUM && NIB_LATE_ASUM)
+            nib_sum_group_tokens(b, J, asum[J]);
         nib_multiply<J * NIB_GROUP_PRODUCTS, (J + 1) * NIB_GROUP_PRODUCTS>(q, b, table, acc);
 #pragma unroll
         for (int u = 0; u < NIB_SIDE_UNITS; u++)
@@ -238,6 +253,15 @@ NIB_DEVICE void nib_group_products(uint32_t stage, int lane, int first, const ni
     }
 }
 
+NIB_DEVICE void nib_clear_act_sums(nib_act_sums &asum)
+{
+#pragma unroll
+    for (int j = 0; j < NIB_BLOCK_GROUPS; j++)
+#pragma unroll
+        for (int m = 0; m < NIB_TOKEN_TILES; m++)
+            asum[j][m][0] = asum[j][m][1] = 0;
+}
+
 /* A block of 128 k whose groups end with it or within it. */
 NIB_DEVICE void nib_block_products(uint32_t stage, int lane, uint32_t table, float lift,
                                    nib_sums &sums)
@@ -245,7 +269,7 @@ NIB_DEVICE void nib_block_products(uint32_t stage, int lane, uint32_t table, flo
     nib_tokens b;
     nib_act_sums asum = {};
     nib_read_tokens(stage + NIB_STAGE_ACT, lane, b);
-    if constexpr (NIB_NEEDS_ASUM)
+    if constexpr (NIB_NEEDS_ASUM && !NIB_LATE_ASUM)
         nib_sum_tokens(b, asum);
 #pragma unroll
     for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS) {
@@ -253,6 +277,8 @@ NIB_DEVICE void nib_block_products(uint32_t stage, int lane, uint32_t table, flo
 #pragma unroll
         for (int u = 0; u < NIB_SIDE_UNITS; u++)
             nib_read_weights(stage, lane, first + u, q[u]);
+        if constexpr (NIB_LATE_ASUM)
+            nib_clear_act_sums(asum);
         nib_group_products<0>(stage, lane, first, q, b, asum, table, lift, sums);
     }
 }

@@ -137,6 +137,30 @@ static int32_t threads(const nib_cuda_row *row)
     return 32 * row->warps_n * row->warps_m * row->warps_k;
 }
 
+/* Blocks that are to share a multiprocessor, and so how many registers a thread may have: the row's
+ * number counts for integers of one plane without sums of activations; the rest takes more. */
+static int32_t held_blocks(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    int bits = type_bits(w->type);
+    bool simple = is_integer(w->type) && (bits & (bits - 1)) == 0 && !sums_act(desc) &&
+                  (desc->act_type == NIB_F16 || desc->act_type == NIB_BF16);
+    return simple || row->option == 1 ? row->option : row->option - 1;
+}
+
+/* Warps whose tile is 16 products have no registers left for sums of activations, operands of three
+ * limbs, or activations on their way through registers. */
+static bool fits_registers(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    int products = row->tile_n / 16 / row->warps_n * (row->tile_m / 8 / row->warps_m);
+    bool copied = desc->act_type == NIB_F16 || desc->act_type == NIB_BF16;
+    if (products < 16)
+        return true;
+    if (multiplies_integers(desc))
+        return row->tile_m * STAGE_K / (32 * row->warps_n * row->warps_m * row->warps_k) < 128;
+    return copied && !sums_act(desc) && limbs(desc) < 3;
+}
+
 /* ---- rules ---- */
 
 static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
@@ -155,6 +179,8 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
         return "it counts columns in 32 bits: k may be at most 2^30";
     if (desc->acc_type == NIB_I32 && w->group > 0 && row->warps_k > 1)
         return "exact sums over groups cannot be shared by warps";
+    if (!fits_registers(row, desc))
+        return "its warps' tiles leave too few registers for these types";
     if (shared_bytes(row, desc) > (uint32_t)chip->shared_block)
         return "its stages do not fit the chip's shared memory";
     return NULL;
@@ -178,7 +204,7 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_WARPS_M", row->warps_m);
     nib_cuda_spec_add(text, "NIB_SPEC_WARPS_K", row->warps_k);
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", row->stages);
-    nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", row->option);
+    nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", held_blocks(row, desc));
     nib_cuda_spec_add(text, "NIB_SPEC_GATED", gates_in_tile(row, desc));
 }
 
@@ -200,7 +226,7 @@ static int64_t resident(const nib_cuda_row *row, const nib_cuda_chip *chip,
                         const nib_gemm_desc *desc)
 {
     int64_t by_shared = chip->shared_unit / ((int64_t)shared_bytes(row, desc) + 1024);
-    int64_t by_row = row->option > 0 ? row->option : 1;
+    int64_t by_row = held_blocks(row, desc);
     return by_shared < 1 ? 1 : by_shared < by_row ? by_shared : by_row;
 }
 
@@ -377,9 +403,11 @@ static const nib_cuda_family family = {
 
 const nib_cuda_row nib_cuda_sm80_gemm_rows[] = {
     ROW(16, 64, 4, 2, 1, 4, 2),   ROW(16, 128, 4, 4, 1, 2, 2),  ROW(16, 128, 4, 4, 1, 1, 4),
-    ROW(32, 64, 4, 2, 1, 4, 2),   ROW(32, 128, 4, 4, 1, 2, 2),  ROW(32, 128, 4, 4, 1, 1, 3),
-    ROW(32, 256, 4, 8, 1, 1, 2),  ROW(64, 64, 4, 2, 1, 2, 2),   ROW(64, 128, 4, 4, 1, 1, 2),
-    ROW(64, 128, 4, 4, 1, 2, 1),  ROW(64, 256, 4, 8, 1, 1, 1),  ROW(128, 64, 2, 2, 2, 1, 2),
-    ROW(128, 128, 4, 4, 2, 1, 1), ROW(128, 128, 3, 4, 2, 1, 1), ROW(128, 128, 2, 4, 2, 1, 1),
-    {.variant = {.id = NULL}},
+    ROW(16, 256, 4, 8, 1, 1, 2),  ROW(32, 64, 4, 2, 1, 4, 1),   ROW(32, 128, 4, 4, 1, 2, 2),
+    ROW(32, 128, 4, 2, 1, 2, 2),  ROW(32, 128, 4, 4, 1, 1, 3),  ROW(32, 256, 4, 8, 1, 1, 2),
+    ROW(32, 256, 4, 4, 1, 2, 1),  ROW(64, 64, 4, 2, 1, 2, 2),   ROW(64, 64, 4, 2, 1, 4, 1),
+    ROW(64, 128, 4, 4, 1, 1, 2),  ROW(64, 128, 4, 4, 1, 2, 1),  ROW(64, 128, 4, 2, 2, 2, 1),
+    ROW(64, 128, 4, 4, 2, 1, 1),  ROW(64, 256, 4, 8, 1, 1, 1),  ROW(128, 64, 2, 2, 2, 1, 2),
+    ROW(128, 64, 3, 2, 4, 1, 1),  ROW(128, 64, 2, 2, 4, 1, 1),  ROW(128, 128, 4, 4, 2, 1, 1),
+    ROW(128, 128, 3, 4, 2, 1, 1), ROW(128, 128, 2, 4, 2, 1, 1), {.variant = {.id = NULL}},
 };

@@ -71,7 +71,10 @@ static bool gated(const nib_gemm_desc *desc)
  * reduction, so K then has two parts at least. */
 static bool gates_in_tile(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
-    return gated(desc) && row->tile_n >= 2 * BLOCK_N && desc->weight.n % (2 * BLOCK_N) == 0;
+    /* Rows with equal bits must agree on the parts of K, whatever their tiles. */
+    bool any_row = desc->flags & NIB_GEMM_BATCH_INVARIANT;
+    return gated(desc) && !any_row && row->tile_n >= 2 * BLOCK_N &&
+           desc->weight.n % (2 * BLOCK_N) == 0;
 }
 
 static int64_t least_parts(const nib_cuda_row *row, const nib_gemm_desc *desc)
@@ -282,8 +285,13 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
     double bytes = (double)w->n * (double)w->k * type_bits(w->type) / 8 +
                    2.0 * (double)m * ((double)w->k + (double)w->n);
     double in_use = blocks < chip->units ? (double)blocks / chip->units : 1;
+    /* Every block fetches its stages through the second-level cache, some 28 bytes a clock and
+     * multiprocessor. */
+    double through_cache = (double)blocks * (double)stages * stage_bytes(row, desc) /
+                           (28e3 * chip->units * in_use * chip->ghz);
+    double memory = bytes / (chip->read_gb_per_s * 0.85e3 * (in_use > 0.5 ? 1 : in_use * 2));
     cost c = {
-        .memory = bytes / (chip->read_gb_per_s * 0.85e3 * (in_use > 0.5 ? 1 : in_use * 2)),
+        .memory = memory > through_cache ? memory : through_cache,
         .decode = rounds * (double)stages * decode * stage_us,
         .math = rounds * (double)stages * math * stage_us,
         .rest = rounds / side_by_side * (1.0 + wait * stage_us * 2),

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEST_M = 5, TABLE_SIZE = 16, ALIGN_BYTES = 256 };
+enum { MOST_M = 5, TABLE_SIZE = 16, ALIGN_BYTES = 256 };
 
 static const float zero_value = 2;
 
@@ -36,8 +36,8 @@ enum {
 
 typedef struct problem {
     nib_gemm_desc desc;
-    int64_t groups, columns; /* of out */
-    float weight;            /* the value of every one */
+    int64_t m, groups, columns; /* columns of out */
+    float weight;               /* the value of every one */
     int32_t planes, plane_bits[NIB_MAX_PLANES];
     size_t at[ARRAYS], bytes[ARRAYS], total;
     unsigned char *host, *memory;
@@ -155,18 +155,17 @@ static void place_arrays(problem *p, uint64_t workspace)
     size_t blocks = (size_t)(ceil_div(w->n, 64) * ceil_div(w->k, 128));
     size_t scales = (size_t)(ceil_div(w->n, 64) * p->groups) * 64;
     size_t *bytes = p->bytes;
-    bytes[ACT] = (size_t)(TEST_M * w->k) * out_bytes(p->desc.act_type);
-    bytes[OUT] = (size_t)(TEST_M * p->columns) * out_bytes(p->desc.out_type);
+    bytes[ACT] = (size_t)(p->m * w->k) * out_bytes(p->desc.act_type);
+    bytes[OUT] = (size_t)(p->m * p->columns) * out_bytes(p->desc.out_type);
     for (int32_t i = 0; i < p->planes; i++)
         bytes[CODES + i] = blocks * 64 * 128 / 8 * (size_t)p->plane_bits[i];
     bytes[SCALES] = w->scale_type ? scales * out_bytes(w->scale_type) : 0;
     bytes[ZEROS] = !w->zero ? 0 : w->zero_type ? scales * out_bytes(w->zero_type) : scales;
     bytes[TABLE] = w->type == NIB_LUT4 ? TABLE_SIZE * sizeof(float) : 0;
     bytes[G_IDX] = w->flags & NIB_WEIGHT_G_IDX ? (size_t)w->k * sizeof(int32_t) : 0;
-    bytes[ACT_SCALE] = !p->desc.act_scale ? 0
-                       : p->desc.act_scale == NIB_ACT_SCALE_MX
-                           ? (size_t)(TEST_M * ceil_div(w->k, 32))
-                           : TEST_M * sizeof(float);
+    bytes[ACT_SCALE] = !p->desc.act_scale                      ? 0
+                       : p->desc.act_scale == NIB_ACT_SCALE_MX ? (size_t)(p->m * ceil_div(w->k, 32))
+                                                               : p->m * sizeof(float);
     bytes[WORKSPACE] = (size_t)workspace;
     p->total = 0;
     for (int i = 0; i < ARRAYS; i++) {
@@ -188,7 +187,7 @@ static void fill_arrays(problem *p)
     const nib_weight_desc *w = &p->desc.weight;
     int code = code_of(w->type, 1);
     memset(p->host, 0xff, p->total);
-    for (int64_t m = 0; m < TEST_M; m++)
+    for (int64_t m = 0; m < p->m; m++)
         for (int64_t k = 0; k < w->k; k++)
             store(p->host + p->at[ACT], m * w->k + k, p->desc.act_type, (float)act_value(m, k));
     for (int32_t i = 0, shift = 0; i < p->planes; shift += p->plane_bits[i++]) {
@@ -239,7 +238,7 @@ static double epilogue(nib_epilogue which, double x)
 /* Products and sums are exact in every accumulator; what is left is the output's rounding. */
 static nib_status compare(const problem *p, const char *name)
 {
-    for (int64_t m = 0; m < TEST_M; m++) {
+    for (int64_t m = 0; m < p->m; m++) {
         double sum = 0;
         for (int64_t k = 0; k < p->desc.weight.k; k++)
             sum += act_value(m, k);
@@ -266,7 +265,7 @@ static nib_status run_problem(nib_cuda_device *device, const nib_cuda_kernel *ke
     nib_packed packed = {
         .size = sizeof(packed), .planes = (uint32_t)p->planes, .desc = &p->desc.weight, .alpha = 1};
     nib_gemm_args args = {.size = sizeof(args),
-                          .m = TEST_M,
+                          .m = p->m,
                           .act = base + p->at[ACT],
                           .lda = p->desc.weight.k,
                           .out = base + p->at[OUT],
@@ -300,10 +299,12 @@ static nib_status test_problem(nib_cuda_device *device, const nib_cuda_kernel *k
     const nib_weight_desc *w = &p->desc.weight;
     nib_cuda_shape shape = {0};
     void *memory = NULL;
+    /* No more rows than the kernel is made for. */
+    p->m = row->variant.m_max && row->variant.m_max < MOST_M ? row->variant.m_max : MOST_M;
     p->groups = w->group > 0 ? ceil_div(w->k, w->group) : 1;
     p->columns = p->desc.epilogue == NIB_EPILOGUE_SILU_GATED ? w->n / 2 : w->n;
     split_planes(p);
-    row->family->shape(row, &device->chip, &p->desc, TEST_M, &shape);
+    row->family->shape(row, &device->chip, &p->desc, p->m, &shape);
     place_arrays(p, shape.workspace_bytes);
     p->host = malloc(p->total);
     if (!p->host)

@@ -12,16 +12,19 @@
  * A warp waits for its own copies only: while one computes, the rings of all others fill, and the
  * rings of a multiprocessor are what is in flight (25 KB cover an H200's latency).
  */
+/* Each needs those before it. */
+/* clang-format off */
 #include "nib_spec.h"
 
-#include "kernels/common/params.h"
 #include "kernels/common/types.cuh"
-#include "kernels/sm80/decode.cuh"
-#include "kernels/sm80/decode_sums.cuh"
+#include "kernels/common/params.h"
+#include "kernels/sm80/mma.cuh"
 #include "kernels/sm80/dequant.cuh"
 #include "kernels/sm80/epilogue.cuh"
-#include "kernels/sm80/mma.cuh"
+#include "kernels/sm80/decode.cuh"
+#include "kernels/sm80/decode_sums.cuh"
 #include "kernels/sm80/reduce.cuh"
+/* clang-format on */
 
 NIB_DEVICE void nib_take_block(uint32_t stage, int lane, uint32_t table, float lift,
                                nib_long_sums &whole, nib_sums &sums)

@@ -31,7 +31,7 @@ static const char usage[] =
     "  --line L      run one case line\n"
     "  --filter T    only lines that contain the text T\n"
     "  --seed N      instead of each line's own seed\n"
-    "  --variant V   all: every kernel that can run a case; or the id of one\n"
+    "  --variant V   all: every kernel that can run a case; or ids of some, with commas\n"
     "  --list        print the lines, with lists expanded, and run nothing\n"
     "  --verbose     print each line that passes\n"
     "NIB_CONFORMANCE_STRIDE=N in the environment runs every Nth line: for slow builds\n"

@@ -118,11 +118,23 @@ static nib_status run_variant(const run_options *options, const test_problem *p,
     return status && id ? nib_fail_within(status, "variant %s", id) : status;
 }
 
+/* Whether an id is one of those between commas. */
+static bool named(const char *list, const char *id)
+{
+    size_t length = strlen(id);
+    for (const char *at = list; (at = strstr(at, id)) != NULL; at += length) {
+        bool begins = at == list || at[-1] == ',', ends = !at[length] || at[length] == ',';
+        if (begins && ends)
+            return true;
+    }
+    return false;
+}
+
 static bool wanted(const run_options *options, const nib_candidate *c, int64_t m)
 {
     if (c->why[0] || m < c->variant->m_min || (c->variant->m_max && m > c->variant->m_max))
         return false;
-    return !strcmp(options->variant, "all") || !strcmp(options->variant, c->variant->id);
+    return !strcmp(options->variant, "all") || named(options->variant, c->variant->id);
 }
 
 static nib_status run_all(const run_options *options, const test_problem *p, nib_gemm *gemm,

@@ -10,7 +10,8 @@
 
 typedef struct run_options {
     nib_device *dev;
-    const char *variant; /* NULL: the planned one; "all"; or an id, skipped where it cannot run */
+    const char *variant; /* NULL: the planned one; "all"; or ids with commas, skipped where they
+                          * cannot run */
 } run_options;
 
 /* NIB_OK: the case passed. Otherwise nib_last_message says what went wrong, and in which variant.

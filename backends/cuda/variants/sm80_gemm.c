@@ -71,7 +71,10 @@ static bool gated(const nib_gemm_desc *desc)
  * reduction, so K then has two parts at least. */
 static bool gates_in_tile(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
-    return gated(desc) && row->tile_n >= 2 * BLOCK_N && desc->weight.n % (2 * BLOCK_N) == 0;
+    /* Rows with equal bits must agree on the parts of K, whatever their tiles. */
+    bool any_row = desc->flags & NIB_GEMM_BATCH_INVARIANT;
+    return gated(desc) && !any_row && row->tile_n >= 2 * BLOCK_N &&
+           desc->weight.n % (2 * BLOCK_N) == 0;
 }
 
 static int64_t least_parts(const nib_cuda_row *row, const nib_gemm_desc *desc)
@@ -137,6 +140,30 @@ static int32_t threads(const nib_cuda_row *row)
     return 32 * row->warps_n * row->warps_m * row->warps_k;
 }
 
+/* Blocks that are to share a multiprocessor, and so how many registers a thread may have: the row's
+ * number counts for integers of one plane without sums of activations; the rest takes more. */
+static int32_t held_blocks(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    int bits = type_bits(w->type);
+    bool simple = is_integer(w->type) && (bits & (bits - 1)) == 0 && !sums_act(desc) &&
+                  (desc->act_type == NIB_F16 || desc->act_type == NIB_BF16);
+    return simple || row->option == 1 ? row->option : row->option - 1;
+}
+
+/* Warps whose tile is 16 products have no registers left for sums of activations, operands of three
+ * limbs, or activations on their way through registers. */
+static bool fits_registers(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    int products = row->tile_n / 16 / row->warps_n * (row->tile_m / 8 / row->warps_m);
+    bool copied = desc->act_type == NIB_F16 || desc->act_type == NIB_BF16;
+    if (products < 16)
+        return true;
+    if (multiplies_integers(desc))
+        return row->tile_m * STAGE_K / (32 * row->warps_n * row->warps_m * row->warps_k) < 128;
+    return copied && !sums_act(desc) && limbs(desc) < 3;
+}
+
 /* ---- rules ---- */
 
 static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
@@ -155,6 +182,8 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
         return "it counts columns in 32 bits: k may be at most 2^30";
     if (desc->acc_type == NIB_I32 && w->group > 0 && row->warps_k > 1)
         return "exact sums over groups cannot be shared by warps";
+    if (!fits_registers(row, desc))
+        return "its warps' tiles leave too few registers for these types";
     if (shared_bytes(row, desc) > (uint32_t)chip->shared_block)
         return "its stages do not fit the chip's shared memory";
     return NULL;
@@ -178,7 +207,7 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_WARPS_M", row->warps_m);
     nib_cuda_spec_add(text, "NIB_SPEC_WARPS_K", row->warps_k);
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", row->stages);
-    nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", row->option);
+    nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", held_blocks(row, desc));
     nib_cuda_spec_add(text, "NIB_SPEC_GATED", gates_in_tile(row, desc));
 }
 
@@ -190,9 +219,8 @@ typedef struct cost {
 
 static double total(const cost *c)
 {
-    double most = c->memory > c->decode ? c->memory : c->decode;
-    most = most > c->math ? most : c->math;
-    return most + 0.15 * (c->memory + c->decode + c->math - most) + c->rest;
+    double busy = c->decode + c->math;
+    return (c->memory > busy ? c->memory + 0.15 * busy : busy + 0.15 * c->memory) + c->rest;
 }
 
 /* Blocks that a multiprocessor holds. */
@@ -200,7 +228,7 @@ static int64_t resident(const nib_cuda_row *row, const nib_cuda_chip *chip,
                         const nib_gemm_desc *desc)
 {
     int64_t by_shared = chip->shared_unit / ((int64_t)shared_bytes(row, desc) + 1024);
-    int64_t by_row = row->option > 0 ? row->option : 1;
+    int64_t by_row = held_blocks(row, desc);
     return by_shared < 1 ? 1 : by_shared < by_row ? by_shared : by_row;
 }
 
@@ -236,31 +264,36 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
     double steps = STAGE_K / 16.0, units = row->tile_n / 16.0, tiles = row->tile_m / 8.0;
     bool integers = multiplies_integers(desc);
     double peak = integers ? chip->i8_top_per_s : chip->f16_tflop_per_s;
-    /* The products of 16 x 8 x 16 a clock: mma.sync reaches two thirds of Hopper's peak. */
-    double share = chip->cc == 90 ? 0.62 : 0.85;
+    /* The products of 16 x 8 x 16 a clock. mma.sync reaches 0.62 of Hopper's peak; the main loop 2.1
+     * clocks a product there (docs/performance.md), and as large a part of the others'. */
+    double share = chip->cc == 90 ? 0.48 : 0.8;
     double products_clock = peak * 1e3 / (chip->units * chip->ghz) * share / 4096;
     double products =
         steps * units * tiles * limbs(desc) + (sums_act(desc) ? steps * tiles * row->warps_n : 0);
     double math = products / products_clock;
-    double decode =
-        (steps * units * decode_slots(desc) * row->warps_m + steps * tiles / 2 * row->warps_n * 2 +
-         products + units * tiles * 8 * row->warps_k) /
-        4;
+    /* Making operands: issue slots of 4 schedulers. A block alone waits for its own latencies
+     * besides; others beside it fill them. */
+    double slots_used = steps * units * decode_slots(desc) * row->warps_m +
+                        steps * tiles * row->warps_n + units * tiles * 8 * row->warps_k;
+    double decode = slots_used / 4 * (side_by_side >= 2 ? 2.1 : 2.6);
     /* Between stages a block waits for its barrier and its first operands. */
-    double warps = threads(row) / 32.0;
-    double wait = 500 / side_by_side, floor_clocks = 350 * (warps < 4 ? 1.5 : 1);
-    double clocks = math > decode ? math : decode;
-    if (clocks < floor_clocks / side_by_side)
-        math += floor_clocks / side_by_side - clocks;
+    double least = 350 / side_by_side;
+    if (math + decode < least)
+        math = least - decode;
     double stage_us = 1 / (chip->ghz * 1e3);
     double bytes = (double)w->n * (double)w->k * type_bits(w->type) / 8 +
                    2.0 * (double)m * ((double)w->k + (double)w->n);
     double in_use = blocks < chip->units ? (double)blocks / chip->units : 1;
+    /* Every block fetches its stages through the second-level cache, some 28 bytes a clock and
+     * multiprocessor. */
+    double through_cache = (double)blocks * (double)stages * stage_bytes(row, desc) /
+                           (28e3 * chip->units * in_use * chip->ghz);
+    double memory = bytes / (chip->read_gb_per_s * 0.85e3 * (in_use > 0.5 ? 1 : in_use * 2));
     cost c = {
-        .memory = bytes / (chip->read_gb_per_s * 0.85e3 * (in_use > 0.5 ? 1 : in_use * 2)),
+        .memory = memory > through_cache ? memory : through_cache,
         .decode = rounds * (double)stages * decode * stage_us,
         .math = rounds * (double)stages * math * stage_us,
-        .rest = rounds / side_by_side * (1.0 + wait * stage_us * 2),
+        .rest = 1.3 * rounds / side_by_side,
     };
     if (split > 1)
         c.rest += 2.5 + (double)m * (double)w->n * 8 * (double)split / (chip->read_gb_per_s * 2e3);
@@ -376,10 +409,8 @@ static const nib_cuda_family family = {
     }
 
 const nib_cuda_row nib_cuda_sm80_gemm_rows[] = {
-    ROW(16, 64, 4, 2, 1, 4, 2),   ROW(16, 128, 4, 4, 1, 2, 2),  ROW(16, 128, 4, 4, 1, 1, 4),
-    ROW(32, 64, 4, 2, 1, 4, 2),   ROW(32, 128, 4, 4, 1, 2, 2),  ROW(32, 128, 4, 4, 1, 1, 3),
-    ROW(32, 256, 4, 8, 1, 1, 2),  ROW(64, 64, 4, 2, 1, 2, 2),   ROW(64, 128, 4, 4, 1, 1, 2),
-    ROW(64, 128, 4, 4, 1, 2, 1),  ROW(64, 256, 4, 8, 1, 1, 1),  ROW(128, 64, 2, 2, 2, 1, 2),
-    ROW(128, 128, 4, 4, 2, 1, 1), ROW(128, 128, 3, 4, 2, 1, 1), ROW(128, 128, 2, 4, 2, 1, 1),
-    {.variant = {.id = NULL}},
+    ROW(16, 64, 6, 4, 1, 1, 2),   ROW(16, 128, 4, 4, 1, 2, 2),  ROW(16, 128, 4, 4, 1, 1, 4),
+    ROW(32, 128, 6, 4, 1, 2, 1),  ROW(32, 128, 4, 4, 1, 1, 3),  ROW(32, 256, 4, 8, 1, 1, 2),
+    ROW(64, 128, 4, 4, 1, 2, 1),  ROW(64, 128, 4, 4, 1, 1, 2),  ROW(64, 256, 4, 8, 1, 1, 1),
+    ROW(128, 128, 4, 4, 2, 1, 1), ROW(128, 128, 2, 4, 2, 1, 1), {.variant = {.id = NULL}},
 };

@@ -108,23 +108,19 @@ static int fp8_order(int k)
 static void fill_tile(const sim_insn *in, const fragment *fa, const fragment *fb, bool reorder,
                       sim_tile *tile)
 {
-    const enum sim_type a_type = (enum sim_type)in->from, b_type = (enum sim_type)in->mode2;
-    const unsigned bits = sim_type_bits(a_type);
+    const unsigned bits = sim_type_bits((enum sim_type)in->from);
     const int elements = (int)(32 / bits);
-    memset(tile->a_special, 0, sizeof tile->a_special);
-    memset(tile->b_special, 0, sizeof tile->b_special);
+    tile->a_type = (enum sim_type)in->from;
+    tile->b_type = (enum sim_type)in->mode2;
     tile->k = in->vector;
-    tile->a_bits = sim_format_of(a_type)->mantissa;
-    tile->b_bits = sim_format_of(b_type)->mantissa;
     for (int lane = 0; lane < SIM_LANES; ++lane) {
         const int g = lane / 4, t = lane % 4;
         for (int i = 0; i < tile->k / (4 * elements); ++i) {
             for (int j = 0; j < elements; ++j) {
                 const int at = (t + 4 * i) * elements + j, k = reorder ? fp8_order(at) : at;
-                sim_tile_set_a(tile, a_type, g, k, element_of(fa->lane[2 * i][lane], j, bits));
-                sim_tile_set_a(tile, a_type, g + 8, k,
-                               element_of(fa->lane[2 * i + 1][lane], j, bits));
-                sim_tile_set_b(tile, b_type, k, g, element_of(fb->lane[i][lane], j, bits));
+                tile->a[g][k] = (uint16_t)element_of(fa->lane[2 * i][lane], j, bits);
+                tile->a[g + 8][k] = (uint16_t)element_of(fa->lane[2 * i + 1][lane], j, bits);
+                tile->b[k][g] = (uint16_t)element_of(fb->lane[i][lane], j, bits);
             }
         }
     }

@@ -9,64 +9,96 @@
 
 #define NO_EXPONENT (-100000)
 
-static void split(enum sim_type type, uint32_t code, int32_t *mantissa, int32_t *exponent,
-                  bool *special)
-{
-    const sim_format *f = sim_format_of(type);
-    const int m = f->mantissa;
-    const uint32_t top = (1u << f->exponent) - 1, e = code >> m & top;
-    const uint32_t fraction = code & ((1u << m) - 1);
-    const bool negative = (code >> (m + f->exponent) & 1) != 0;
-    const int32_t size = (int32_t)(fraction | (e != 0 ? 1u << m : 0));
-    *special =
-        (f->special == 2 && e == top) || (f->special == 1 && e == top && fraction == (1u << m) - 1);
-    *mantissa = negative ? -size : size;
-    *exponent = (e != 0 ? (int32_t)e : 1) - f->bias;
-}
+/* value = mantissa * 2^(exponent - bits of the format's mantissa). Infinities and NaN are zero
+ * here, and marked. */
+typedef struct numbers {
+    int32_t a_mantissa[SIM_TILE_M][SIM_TILE_K], a_exponent[SIM_TILE_M][SIM_TILE_K];
+    int32_t b_mantissa[SIM_TILE_K][SIM_TILE_N], b_exponent[SIM_TILE_K][SIM_TILE_N];
+    bool a_special[SIM_TILE_M], b_special[SIM_TILE_N];
+    int a_bits, b_bits; /* of the formats' mantissas, without the hidden one */
+} numbers;
 
-void sim_tile_set_a(sim_tile *tile, enum sim_type type, int row, int k, uint32_t code)
+/* A row of codes; marks in special[] what is no finite number. The format's constants are known
+ * where this is inlined. */
+static inline __attribute__((always_inline)) void
+split_row(int m, int e_bits, int bias, bool ieee, const uint16_t *restrict code, int count,
+          int32_t *restrict mantissa, int32_t *restrict exponent, uint32_t *restrict special)
 {
-    bool special;
-    split(type, code, &tile->a_mantissa[row][k], &tile->a_exponent[row][k], &special);
-    tile->a_special[row] |= special;
-    tile->a_value[row][k] = special ? sim_format_decode(sim_format_of(type), code) : 0;
-    if (special) {
-        tile->a_mantissa[row][k] = 0;
+    const int32_t top = (1 << e_bits) - 1, ones = (1 << m) - 1;
+    for (int i = 0; i < count; ++i) {
+        const int32_t c = code[i], e = c >> m & top, fraction = c & ones;
+        const int32_t size = fraction | (e != 0 ? 1 << m : 0), sign = -(c >> (m + e_bits) & 1);
+        const bool odd = e == top && (ieee || fraction == ones);
+        special[i] = odd;
+        mantissa[i] = odd ? 0 : (size ^ sign) - sign;
+        exponent[i] = (e != 0 ? e : 1) - bias;
     }
 }
 
-void sim_tile_set_b(sim_tile *tile, enum sim_type type, int k, int column, uint32_t code)
+static void split(enum sim_type type, const uint16_t *code, int count, int32_t *mantissa,
+                  int32_t *exponent, uint32_t *special)
 {
-    bool special;
-    split(type, code, &tile->b_mantissa[k][column], &tile->b_exponent[k][column], &special);
-    tile->b_special[column] |= special;
-    tile->b_value[k][column] = special ? sim_format_decode(sim_format_of(type), code) : 0;
-    if (special) {
-        tile->b_mantissa[k][column] = 0;
+    switch (type) {
+    case SIM_F16:
+        split_row(10, 5, 15, true, code, count, mantissa, exponent, special);
+        break;
+    case SIM_BF16:
+        split_row(7, 8, 127, true, code, count, mantissa, exponent, special);
+        break;
+    case SIM_E4M3:
+        split_row(3, 4, 7, false, code, count, mantissa, exponent, special);
+        break;
+    default:
+        split_row(2, 5, 15, true, code, count, mantissa, exponent, special);
+        break;
+    }
+}
+
+static void split_tile(const sim_tile *tile, numbers *out)
+{
+    uint32_t special[SIM_TILE_K];
+    out->a_bits = sim_format_of(tile->a_type)->mantissa;
+    out->b_bits = sim_format_of(tile->b_type)->mantissa;
+    memset(out->a_special, 0, sizeof out->a_special);
+    memset(out->b_special, 0, sizeof out->b_special);
+    for (int row = 0; row < SIM_TILE_M; ++row) {
+        uint32_t any = 0;
+        split(tile->a_type, tile->a[row], tile->k, out->a_mantissa[row], out->a_exponent[row],
+              special);
+        for (int k = 0; k < tile->k; ++k) {
+            any |= special[k];
+        }
+        out->a_special[row] = any != 0;
+    }
+    for (int k = 0; k < tile->k; ++k) {
+        split(tile->b_type, tile->b[k], SIM_TILE_N, out->b_mantissa[k], out->b_exponent[k],
+              special);
+        for (int n = 0; n < SIM_TILE_N; ++n) {
+            out->b_special[n] |= special[n] != 0;
+        }
     }
 }
 
 /* One row and one block of k: eight columns at a time. out: the sums as integers, and the exponent
  * of their bit `fraction`; NO_EXPONENT where everything is zero. */
-static inline __attribute__((always_inline)) void row_block(const sim_tile *tile, int row,
-                                                            int first, int count, unsigned fraction,
-                                                            int64_t *restrict out,
-                                                            int32_t *restrict out_exponent)
+static inline __attribute__((always_inline)) void
+row_block(const numbers *x, const float *c, int row, int first, int count, unsigned fraction,
+          int64_t *restrict out, int32_t *restrict out_exponent)
 {
     int32_t product[SIM_TILE_K][SIM_TILE_N], exponent[SIM_TILE_K][SIM_TILE_N];
     int32_t top[SIM_TILE_N], low[SIM_TILE_N] = {0}, high[SIM_TILE_N] = {0};
-    const int lift = (int)fraction - tile->a_bits - tile->b_bits;
+    const int lift = (int)fraction - x->a_bits - x->b_bits;
     for (int n = 0; n < SIM_TILE_N; ++n) {
-        const uint32_t bits = sim_bits32(tile->c[row][n]);
+        const uint32_t bits = sim_bits32(c[n]);
         const int32_t e = (int32_t)(bits >> 23 & 255);
         top[n] = (bits & 0x7fffffffu) == 0 ? NO_EXPONENT : (e != 0 ? e : 1) - 127;
     }
     for (int k = 0; k < count; ++k) {
-        const int32_t mantissa = tile->a_mantissa[row][first + k];
-        const int32_t base = tile->a_exponent[row][first + k];
+        const int32_t mantissa = x->a_mantissa[row][first + k];
+        const int32_t base = x->a_exponent[row][first + k];
         for (int n = 0; n < SIM_TILE_N; ++n) {
-            const int32_t p = mantissa * tile->b_mantissa[first + k][n];
-            const int32_t e = p != 0 ? base + tile->b_exponent[first + k][n] : NO_EXPONENT;
+            const int32_t p = mantissa * x->b_mantissa[first + k][n];
+            const int32_t e = p != 0 ? base + x->b_exponent[first + k][n] : NO_EXPONENT;
             product[k][n] = p;
             exponent[k][n] = e;
             top[n] = top[n] > e ? top[n] : e;
@@ -83,11 +115,11 @@ static inline __attribute__((always_inline)) void row_block(const sim_tile *tile
         }
     }
     for (int n = 0; n < SIM_TILE_N; ++n) {
-        const uint32_t bits = sim_bits32(tile->c[row][n]);
+        const uint32_t bits = sim_bits32(c[n]);
         const int32_t e = (int32_t)(bits >> 23 & 255);
         const int64_t mantissa = (bits & 0x7fffffu) | (e != 0 ? 0x800000u : 0);
         const int32_t down = top[n] - ((e != 0 ? e : 1) - 127);
-        const int32_t shift = down > 40 ? 40 : down;
+        const int32_t shift = down > 40 ? 40 : down < 0 ? 0 : down; /* < 0: c is zero */
         const int64_t size = (mantissa << 8) >> (shift + 31 - (int)fraction);
         const int64_t addend = mantissa == 0 ? 0 : (bits >> 31 != 0 ? -size : size);
         out[n] = (int64_t)low[n] + high[n] + addend;
@@ -95,18 +127,19 @@ static inline __attribute__((always_inline)) void row_block(const sim_tile *tile
     }
 }
 
-static void row_block_plain(const sim_tile *tile, int row, int first, int count, unsigned fraction,
-                            int64_t *out, int32_t *exponent)
+static void row_block_plain(const numbers *x, const float *c, int row, int first, int count,
+                            unsigned fraction, int64_t *out, int32_t *exponent)
 {
-    row_block(tile, row, first, count, fraction, out, exponent);
+    row_block(x, c, row, first, count, fraction, out, exponent);
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void row_block_avx2(const sim_tile *tile, int row, int first,
-                                                           int count, unsigned fraction,
-                                                           int64_t *out, int32_t *exponent)
+__attribute__((target("avx2"))) static void row_block_avx2(const numbers *x, const float *c,
+                                                           int row, int first, int count,
+                                                           unsigned fraction, int64_t *out,
+                                                           int32_t *exponent)
 {
-    row_block(tile, row, first, count, fraction, out, exponent);
+    row_block(x, c, row, first, count, fraction, out, exponent);
 }
 
 static bool have_avx2(void)
@@ -126,15 +159,8 @@ static bool have_avx2(void)
 static double special_sum(const sim_tile *tile, int row, int column, double sum)
 {
     for (int k = 0; k < tile->k; ++k) {
-        const double a =
-            tile->a_value[row][k] != 0
-                ? tile->a_value[row][k]
-                : ldexp(tile->a_mantissa[row][k], tile->a_exponent[row][k] - tile->a_bits);
-        const double b =
-            tile->b_value[k][column] != 0
-                ? tile->b_value[k][column]
-                : ldexp(tile->b_mantissa[k][column], tile->b_exponent[k][column] - tile->b_bits);
-        sum += a * b;
+        sum += sim_format_decode(sim_format_of(tile->a_type), tile->a[row][k]) *
+               sim_format_decode(sim_format_of(tile->b_type), tile->b[k][column]);
     }
     return sum;
 }
@@ -161,12 +187,14 @@ static void finish_row(sim_tile *tile, int row, const sim_tensor_rule *rule, con
 void sim_tile_multiply(sim_tile *tile, const sim_tensor_rule *rule)
 {
     const bool fast = have_avx2();
+    numbers x;
+    split_tile(tile, &x);
     for (int row = 0; row < SIM_TILE_M; ++row) {
         bool special[SIM_TILE_N];
         float c[SIM_TILE_N];
         memcpy(c, tile->c[row], sizeof c);
         for (int n = 0; n < SIM_TILE_N; ++n) {
-            special[n] = tile->a_special[row] || tile->b_special[n] || !isfinite(c[n]);
+            special[n] = x.a_special[row] || x.b_special[n] || !isfinite(c[n]);
             tile->c[row][n] = special[n] ? 0 : c[n];
         }
         for (int first = 0; first < tile->k; first += (int)rule->block) {
@@ -174,8 +202,8 @@ void sim_tile_multiply(sim_tile *tile, const sim_tensor_rule *rule)
             const int count = left < (int)rule->block ? left : (int)rule->block;
             int64_t sum[SIM_TILE_N];
             int32_t exponent[SIM_TILE_N];
-            (fast ? row_block_avx2 : row_block_plain)(tile, row, first, count, rule->fraction, sum,
-                                                      exponent);
+            (fast ? row_block_avx2 : row_block_plain)(&x, tile->c[row], row, first, count,
+                                                      rule->fraction, sum, exponent);
             finish_row(tile, row, rule, sum, exponent, first + count >= tile->k);
         }
         for (int n = 0; n < SIM_TILE_N; ++n) {

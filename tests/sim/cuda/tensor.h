@@ -17,20 +17,14 @@ typedef struct sim_tensor_rule {
     unsigned block;
 } sim_tensor_rule;
 
-/* value = mantissa * 2^(exponent - bits of the format's mantissa) */
 typedef struct sim_tile {
-    int32_t a_mantissa[SIM_TILE_M][SIM_TILE_K], a_exponent[SIM_TILE_M][SIM_TILE_K];
-    int32_t b_mantissa[SIM_TILE_K][SIM_TILE_N], b_exponent[SIM_TILE_K][SIM_TILE_N];
-    bool a_special[SIM_TILE_M], b_special[SIM_TILE_N]; /* holds an infinity or a NaN */
-    double a_value[SIM_TILE_M][SIM_TILE_K], b_value[SIM_TILE_K][SIM_TILE_N]; /* of those */
+    enum sim_type a_type, b_type; /* of 8 or 16 bits */
+    int k;
+    uint16_t a[SIM_TILE_M][SIM_TILE_K], b[SIM_TILE_K][SIM_TILE_N]; /* codes */
     float c[SIM_TILE_M][SIM_TILE_N];
     double sum[SIM_TILE_M][SIM_TILE_N]; /* out: exact, not yet cut to `kept` bits */
-    int k;
-    int a_bits, b_bits; /* of the formats' mantissas, without the hidden one */
 } sim_tile;
 
-void sim_tile_set_a(sim_tile *tile, enum sim_type type, int row, int k, uint32_t code);
-void sim_tile_set_b(sim_tile *tile, enum sim_type type, int k, int column, uint32_t code);
 /* sum = c + a b under the rule. Blocks follow each other through c, which is left changed. */
 void sim_tile_multiply(sim_tile *tile, const sim_tensor_rule *rule);
 /* A sum as the f32 a tensor core answers. */

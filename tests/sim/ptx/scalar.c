@@ -91,7 +91,7 @@ F(mullo, lo(a) * lo(b)) F(mulhis, (uint32_t)((int64_t)si(a) * si(b) >> 32)) F(mu
 F(mulwides, (int64_t)si(a) * si(b)) F(mulwideu, (uint64_t)lo(a) * lo(b)) F(mul64, a * b)
 F(mulhi64, (unsigned __int128)a * b >> 64) F(mulhis64, (unsigned __int128)((__int128)(int64_t)a * (int64_t)b) >> 64)
 F(wide16, (uint32_t)((int16_t)a * (int16_t)b))
-F(madlo, lo(a) * lo(b) + lo(c)) F(madhi, (uint32_t)(((uint64_t)lo(a) * lo(b) >> 32) + lo(c))) F(madwide, (int64_t)si(a) * si(b) + (int64_t)c)
+F(madlo, lo(a) * lo(b) + lo(c)) F(madhi, (uint32_t)(((uint64_t)lo(a) * lo(b) >> 32) + lo(c))) F(madwide, (uint64_t)((int64_t)si(a) * si(b)) + c)
 F(mad64, a * b + c)
 F(divs, lo(b) == 0 ? UINT32_MAX : si(b) == -1 ? 0u - lo(a) : (uint32_t)(si(a) / si(b))) F(divu, lo(b) == 0 ? UINT32_MAX : lo(a) / lo(b))
 F(rems, lo(b) == 0 ? lo(a) : si(b) == -1 ? 0 : (uint32_t)(si(a) % si(b))) F(remu64, b == 0 ? a : a % b)

@@ -6,7 +6,6 @@
 #include "state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static drv_capture *active;
 static uint64_t last_id;
@@ -61,7 +60,8 @@ CUresult drv_capture_event(CUstream stream, CUevent event)
     event->leaves = malloc((size_t)(stream->leaf_count + 1) * sizeof(*event->leaves));
     if (!event->leaves)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    memcpy(event->leaves, stream->leaves, (size_t)stream->leaf_count * sizeof(*event->leaves));
+    for (int i = 0; i < stream->leaf_count; i++)
+        event->leaves[i] = stream->leaves[i];
     event->leaf_count = stream->leaf_count;
     event->capture = stream->capture;
     drv_capture_get(event->capture);

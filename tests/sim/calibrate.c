@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sim-calibrate: the same instructions and products on a GPU and on the simulator, compared. Runs
+ * on whatever NIB_CUDA_LIBRARY is (libcuda.so.1 without it):
+ *
+ *     sim-calibrate run FILE FOLDER     writes the raw outputs; FOLDER: tests/sim/cuda/probes
+ *     sim-calibrate compare ONE OTHER   prints a line a probe; fails where integers or codes differ
+ *                                       or floats by more than the probe allows
+ *
+ * docs/simulator.md has the table. To compare with a chip, the simulator must pose as it
+ * (NIB_SIM_CC), for the split of K depends on its multiprocessors. Probes: cuda/probes/.
+ */
+#include "api/internal.h"
+#include "cuda/driver/api.h"
+#include "support/problem.h"
+#include "support/random.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#undef WORD
+enum { WARPS = 32, LANES = WARPS * 32, NAME_BYTES = 96 };
+typedef enum number { WORD, F16, BF16, F32 } number;
+
+/* A record of the file, followed by `bytes` of data. */
+typedef struct record {
+    char name[NAME_BYTES];
+    uint32_t kind, bytes;
+} record;
+
+typedef struct probe {
+    const char *name;
+    number kind;
+} probe;
+
+static const probe alu[] = {
+#define PROBE(name, kind, text) {#name, kind},
+#include "cuda/probes/alu.inc"
+#undef PROBE
+};
+enum { ALU = sizeof(alu) / sizeof(alu[0]) };
+
+/* Operand types: how a word is drawn. */
+typedef struct product {
+    const char *name;
+    number operands, result;
+} product;
+
+static const product products[] = {
+    {"probe_mma_f16", F16, F32},  {"probe_mma_bf16", BF16, F32}, {"probe_mma_s8", WORD, WORD},
+    {"probe_mma_u8", WORD, WORD}, {"probe_mma_acc16", F16, F16}, {"probe_ldmatrix", WORD, WORD},
+};
+
+/* Whole products, each with one kernel of a family. */
+static const struct {
+    const char *variant, *line;
+} gemms[] = {
+    {"any-general-m16", "n=72 k=200 w=u4 g=32 s=f16 a=f16 o=f32 m=5"},
+    {"any-general-m16", "n=72 k=200 w=nf4 g=40 s=f32 a=f32 o=f32 b=f32 e=gelu m=5"},
+    {"any-general-m16", "n=72 k=200 w=i8 s=none a=i8 acc=i32 o=i32 m=5"},
+    {"gemm-sm80-m16n128k128s4w4x1x2", "n=72 k=520 w=u4 g=32 s=f16 z=code a=f16 o=f32 m=9"},
+    {"gemm-sm80-m16n128k128s4w4x1x2", "n=72 k=520 w=i3 g=64 s=f16 a=bf16 o=f32 e=silu m=9"},
+    {"gemm-sm80-m16n128k128s4w4x1x2", "n=72 k=520 w=nf4 g=64 s=f16 a=f16 o=f16 m=9"},
+    {"gemm-sm80-m16n128k128s4w4x1x2", "n=72 k=520 w=i8 s=none a=i8 acc=i32 o=i32 m=9"},
+    {"gemm-sm80-m16n128k128s4w4x1x2", "n=72 k=520 w=u4 g=32 s=f16 a=i8 o=f32 m=9"},
+    {"dec-sm80-m16n32w8s2", "n=72 k=520 w=u4 g=32 s=f16 z=float:f16 a=f16 o=f32 m=9"},
+    {"dec-sm80-m8n32w8s2", "n=72 k=2056 w=u4 g=128 s=f16 a=f16 o=f32 m=1"},
+    {"dec-sm80-m16n32w8s2", "n=72 k=520 w=e2m1 g=32 s=e8m0 a=bf16 o=f32 m=9"},
+    {"dec-sm80-m16n32w8s2", "n=72 k=520 w=i8 s=none a=i8 acc=i32 o=i32 m=9"},
+};
+
+static void fail(const char *what, int code)
+{
+    fprintf(stderr, "sim-calibrate: %s (%d) %s\n", what, code, nib_last_message());
+    exit(2);
+}
+
+static void put(FILE *file, const char *name, number kind, const void *data, size_t bytes)
+{
+    record r = {.kind = (uint32_t)kind, .bytes = (uint32_t)bytes};
+    snprintf(r.name, sizeof(r.name), "%s", name);
+    if (fwrite(&r, sizeof(r), 1, file) != 1 || fwrite(data, 1, bytes, file) != bytes)
+        fail("cannot write", 0);
+}
+
+/* ---- the probes' PTX ---------------------------------------------------------------------- */
+
+static void *entry(void *library, const char *name)
+{
+    void *found = library ? dlsym(library, name) : NULL;
+    if (!found)
+        fail(name, 0);
+    return found;
+}
+
+static char *read_text(const char *folder, const char *name)
+{
+    char path[1024];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    char *text = calloc(1, 1 << 18);
+    if (!file || !text || fread(text, 1, (1 << 18) - 1, file) == 0)
+        fail(path, 0);
+    fclose(file);
+    return text;
+}
+
+/* By NVRTC: NIB_NVRTC_LIBRARY, or the one that the linker finds. */
+static char *compile(const char *folder)
+{
+    const char *name = getenv("NIB_NVRTC_LIBRARY"), *included = "alu.inc";
+    void *library = dlopen(name ? name : "libnvrtc.so.13", RTLD_NOW);
+    int (*create)(void **, const char *, const char *, int, const char *const *,
+                  const char *const *);
+    int (*build)(void *, int, const char *const *);
+    int (*size_of)(void *, size_t *);
+    int (*ptx_of)(void *, char *);
+    *(void **)&create = entry(library, "nvrtcCreateProgram");
+    *(void **)&build = entry(library, "nvrtcCompileProgram");
+    *(void **)&size_of = entry(library, "nvrtcGetPTXSize");
+    *(void **)&ptx_of = entry(library, "nvrtcGetPTX");
+    char *source = read_text(folder, "probes.cu"), *list = read_text(folder, included);
+    const char *const options[] = {"--gpu-architecture=compute_80"};
+    void *program = NULL;
+    size_t bytes = 0;
+    int result = create(&program, source, "probes.cu", 1, (const char *const *)&list, &included);
+    if (!result)
+        result = build(program, 1, options);
+    if (!result)
+        result = size_of(program, &bytes);
+    char *ptx = result ? NULL : calloc(bytes + 1, 1);
+    if (!ptx || ptx_of(program, ptx))
+        fail("the probes do not compile", result);
+    free(source);
+    free(list);
+    return ptx;
+}
+
+/* ---- probes, through the driver ----------------------------------------------------------- */
+
+typedef struct driver {
+    __typeof__(cuMemAlloc_v2) *alloc;
+    __typeof__(cuMemcpyHtoD_v2) *up;
+    __typeof__(cuMemcpyDtoH_v2) *down;
+    __typeof__(cuModuleGetFunction) *function;
+    __typeof__(cuLaunchKernel) *launch;
+    __typeof__(cuCtxSynchronize) *synchronize;
+    CUmodule module;
+} driver;
+
+/* The context stays current until the program ends. */
+static driver open_driver(const char *ptx)
+{
+    const char *name = getenv("NIB_CUDA_LIBRARY");
+    void *library = dlopen(name ? name : "libcuda.so.1", RTLD_NOW);
+    CUcontext ctx;
+    driver d;
+#define GET(field, symbol) *(void **)&field = entry(library, #symbol)
+    __typeof__(cuInit) *init;
+    __typeof__(cuDevicePrimaryCtxRetain) *retain;
+    __typeof__(cuCtxPushCurrent_v2) *push;
+    __typeof__(cuModuleLoadData) *load;
+    GET(init, cuInit);
+    GET(retain, cuDevicePrimaryCtxRetain);
+    GET(push, cuCtxPushCurrent_v2);
+    GET(load, cuModuleLoadData);
+    GET(d.alloc, cuMemAlloc_v2);
+    GET(d.up, cuMemcpyHtoD_v2);
+    GET(d.down, cuMemcpyDtoH_v2);
+    GET(d.function, cuModuleGetFunction);
+    GET(d.launch, cuLaunchKernel);
+    GET(d.synchronize, cuCtxSynchronize);
+#undef GET
+    int result = init(0);
+    if (!result)
+        result = retain(&ctx, 0);
+    if (!result)
+        result = push(ctx);
+    if (!result)
+        result = load(&d.module, ptx);
+    if (result)
+        fail("the driver does not start, or does not take the probes", result);
+    return d;
+}
+
+static CUdeviceptr upload(const driver *d, const void *data, size_t bytes)
+{
+    CUdeviceptr memory;
+    int result = d->alloc(&memory, bytes);
+    if (!result)
+        result = d->up(memory, data, bytes);
+    if (result)
+        fail("cuMemcpyHtoD", result);
+    return memory;
+}
+
+static void run(const driver *d, const char *name, void **params)
+{
+    CUfunction function;
+    int result = d->function(&function, d->module, name);
+    if (!result)
+        result = d->launch(function, WARPS, 1, 1, 32, 1, 1, 0, NULL, params, NULL);
+    if (!result)
+        result = d->synchronize();
+    if (result)
+        fail(name, result);
+}
+
+static uint32_t half_near(test_random *random, int spread)
+{
+    uint32_t bits = (uint32_t)test_random_next(random);
+    uint32_t exponent = 15u - (unsigned)spread / 2 + (bits >> 20) % ((unsigned)spread + 1);
+    return (bits & 0x83ff) | exponent << 10;
+}
+
+static uint32_t bfloat_near(test_random *random, int spread)
+{
+    uint32_t bits = (uint32_t)test_random_next(random);
+    uint32_t exponent = 127u - (unsigned)spread / 2 + (bits >> 20) % ((unsigned)spread + 1);
+    return (bits & 0x807f) | exponent << 7;
+}
+
+static uint32_t float_near(test_random *random, int spread)
+{
+    return bfloat_near(random, spread) << 16 | (test_random_next(random) & 0xffff);
+}
+
+static uint32_t operand(test_random *random, number kind, int spread)
+{
+    uint32_t low;
+    switch (kind) {
+    case F16:
+        low = half_near(random, spread);
+        return low | half_near(random, spread) << 16;
+    case BF16:
+        low = bfloat_near(random, spread);
+        return low | bfloat_near(random, spread) << 16;
+    case F32:
+        return float_near(random, spread);
+    default:
+        return (uint32_t)test_random_next(random);
+    }
+}
+
+/* Bits at random, pairs of f16, f32, and small integers for amounts. */
+static void draw_alu(test_random *random, uint32_t words[3][LANES])
+{
+    for (int i = 0; i < LANES; i++)
+        for (int j = 0; j < 3; j++) {
+            number kind = (number[]){WORD, F16, F32, WORD}[i / 32 % 4];
+            uint32_t word = operand(random, kind, 2 + i / 128 % 8 * 4);
+            words[j][i] = i / 32 % 4 == 3 ? word % 71 : word;
+        }
+}
+
+static void run_alu(const driver *d, FILE *file)
+{
+    static uint32_t words[3][LANES], out[ALU * LANES];
+    test_random random = {11};
+    int count = LANES;
+    draw_alu(&random, words);
+    CUdeviceptr a = upload(d, words[0], sizeof(words[0])),
+                b = upload(d, words[1], sizeof(words[1]));
+    CUdeviceptr c = upload(d, words[2], sizeof(words[2])), o = upload(d, out, sizeof(out));
+    run(d, "probe_alu", (void *[]){&a, &b, &c, &o, &count});
+    if (d->down(out, o, sizeof(out)))
+        fail("cuMemcpyDtoH", 0);
+    for (int i = 0; i < (int)ALU; i++)
+        put(file, alu[i].name, alu[i].kind, out + i * LANES, LANES * sizeof(uint32_t));
+}
+
+static void run_products(const driver *d, FILE *file)
+{
+    static uint32_t a[LANES * 4], b[LANES * 2], c[LANES * 4], out[LANES * 4];
+    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
+        const product *p = &products[i];
+        test_random random = {13 + i};
+        for (int j = 0; j < LANES * 4; j++) {
+            int spread = 4 + j / 4 / 32 % 4 * 6;
+            a[j] = operand(&random, p->operands, spread);
+            b[j / 2] = operand(&random, p->operands, spread);
+            c[j] = j / 128 % 3 ? operand(&random, p->result, spread + 4) : 0;
+        }
+        CUdeviceptr da = upload(d, a, sizeof(a)), db = upload(d, b, sizeof(b));
+        CUdeviceptr dc = upload(d, c, sizeof(c)), o = upload(d, out, sizeof(out));
+        run(d, p->name, (void *[]){&da, &db, &dc, &o});
+        if (d->down(out, o, sizeof(out)))
+            fail("cuMemcpyDtoH", 0);
+        put(file, p->name, p->result, out, sizeof(out));
+    }
+}
+
+/* ---- products, through the library -------------------------------------------------------- */
+
+static void *send(nib_device *dev, const void *data, size_t bytes)
+{
+    void *memory = NULL;
+    if (nib_memory_alloc(dev, bytes + 16, &memory) ||
+        (bytes && nib_memory_copy(dev, memory, data, bytes, NIB_COPY_TO_DEVICE, NULL)))
+        fail("memory", 0);
+    return memory;
+}
+
+static number kind_of(nib_type type)
+{
+    return type == NIB_F32 ? F32 : type == NIB_F16 ? F16 : type == NIB_BF16 ? BF16 : WORD;
+}
+
+static void run_gemm(nib_device *dev, const char *variant, const char *line, FILE *file)
+{
+    test_case given;
+    test_problem p;
+    nib_gemm *gemm;
+    nib_weights *weights;
+    size_t workspace = 0;
+    char name[256];
+    if (test_case_parse(line, &given) || test_problem_create(&given, &p) ||
+        nib_gemm_create(dev, p.ref.desc, &gemm) || nib_gemm_force_variant(gemm, variant) ||
+        nib_gemm_prepare(gemm, given.m, given.m) || nib_gemm_workspace(gemm, given.m, &workspace) ||
+        nib_weights_pack(gemm, &p.plain, &weights))
+        fail(line, 0);
+    const nib_gemm_desc *desc = p.ref.desc;
+    size_t bytes =
+        (size_t)given.m * (size_t)desc->weight.n * (size_t)nib_type_bits(desc->out_type) / 8;
+    void *out = calloc(bytes + 4, 1);
+    nib_gemm_args args = {.size = sizeof(args),
+                          .m = given.m,
+                          .act = send(dev, p.act, p.act_bytes),
+                          .lda = desc->weight.k,
+                          .bias = desc->bias_type ? send(dev, p.bias, p.bias_bytes) : NULL,
+                          .out = send(dev, out, bytes),
+                          .ldo = desc->weight.n,
+                          .workspace = send(dev, NULL, 0),
+                          .workspace_bytes = workspace};
+    nib_memory_free(dev, args.workspace);
+    if (nib_memory_alloc(dev, workspace + 16, &args.workspace) ||
+        nib_gemm_run(gemm, weights, &args) ||
+        nib_memory_copy(dev, out, args.out, bytes, NIB_COPY_TO_HOST, NULL) ||
+        nib_stream_synchronize(dev, NULL))
+        fail(line, 0);
+    snprintf(name, sizeof(name), "%.12s %s", variant, line);
+    put(file, name, kind_of(desc->out_type), out, bytes);
+    free(out);
+    nib_weights_destroy(weights);
+    nib_gemm_destroy(gemm);
+    test_problem_destroy(&p);
+}
+
+static int run_everything(const char *path, const char *folder)
+{
+    nib_context *ctx;
+    nib_device *dev;
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        fail("cannot write the output", 0);
+    char *ptx = compile(folder);
+    driver d = open_driver(ptx);
+    free(ptx);
+    run_alu(&d, file);
+    run_products(&d, file);
+    if (nib_context_create(NULL, &ctx) || nib_device_open(ctx, "cuda:0", &dev))
+        fail("no device", 0);
+    for (size_t i = 0; i < sizeof(gemms) / sizeof(gemms[0]); i++)
+        run_gemm(dev, gemms[i].variant, gemms[i].line, file);
+    nib_device_close(dev);
+    nib_context_destroy(ctx);
+    return fclose(file) ? 2 : 0;
+}
+
+/* ---- comparing ---------------------------------------------------------------------------- */
+
+/* Floats as integers that grow with them, so that neighbours differ by one; false: NaN. */
+static bool ordered(uint32_t bits, int width, int mantissa, int64_t *out)
+{
+    uint32_t sign = 1u << (width - 1), magnitude = bits & (sign - 1);
+    uint32_t infinity = (sign - 1) >> mantissa << mantissa;
+    *out = bits & sign ? -(int64_t)magnitude : (int64_t)magnitude;
+    return magnitude <= infinity;
+}
+
+static int64_t distance(uint32_t one, uint32_t other, int width, int mantissa)
+{
+    int64_t a, b;
+    bool number_a = ordered(one, width, mantissa, &a),
+         number_b = ordered(other, width, mantissa, &b);
+    if (!number_a || !number_b)
+        return number_a == number_b ? 0 : INT64_MAX;
+    return llabs(a - b);
+}
+
+typedef struct outcome {
+    size_t elements, equal;
+    int64_t most; /* units in the last place */
+} outcome;
+
+static void note(outcome *o, int64_t units)
+{
+    o->elements++;
+    o->equal += units == 0;
+    if (units > o->most)
+        o->most = units;
+}
+
+static outcome compare_data(number kind, const uint32_t *one, const uint32_t *other, size_t bytes)
+{
+    outcome o = {0};
+    for (size_t i = 0; i < bytes / 4; i++) {
+        if (kind == WORD) {
+            note(&o, one[i] == other[i] ? 0 : INT64_MAX);
+        } else if (kind == F32) {
+            note(&o, distance(one[i], other[i], 32, 23));
+        } else {
+            int mantissa = kind == F16 ? 10 : 7;
+            note(&o, distance(one[i] & 0xffff, other[i] & 0xffff, 16, mantissa));
+            note(&o, distance(one[i] >> 16, other[i] >> 16, 16, mantissa));
+        }
+    }
+    return o;
+}
+
+static bool read_record(FILE *file, record *r, uint32_t **data)
+{
+    if (fread(r, sizeof(*r), 1, file) != 1)
+        return false;
+    *data = calloc(1, r->bytes + 4);
+    return *data && fread(*data, 1, r->bytes, file) == r->bytes;
+}
+
+/* Approximations differ by a unit or two between chips; products of f32 sums may be contracted
+ * differently by the chip's own compiler. */
+static int64_t allowed(const record *r)
+{
+    if (r->kind == WORD)
+        return 0;
+    return strstr(r->name, "approx") ? 2 : strchr(r->name, '=') ? 64 : 0;
+}
+
+static int compare(const char *one_path, const char *other_path)
+{
+    FILE *one = fopen(one_path, "rb"), *other = fopen(other_path, "rb");
+    record a, b;
+    uint32_t *data_a, *data_b;
+    int bad = 0, count = 0;
+    if (!one || !other)
+        fail("cannot open", 0);
+    printf("| probe | results | equal bits | most units in the last place |\n|---|---|---|---|\n");
+    while (read_record(one, &a, &data_a)) {
+        if (!read_record(other, &b, &data_b) || strcmp(a.name, b.name) || a.bytes != b.bytes)
+            fail("the files are not of the same probes", 0);
+        outcome o = compare_data(a.kind, data_a, data_b, a.bytes);
+        bool good = o.most <= allowed(&a);
+        if (o.most == INT64_MAX)
+            printf("| %s | %zu | %zu | different%s |\n", a.name, o.elements, o.equal,
+                   good ? "" : " (FAIL)");
+        else
+            printf("| %s | %zu | %zu | %" PRId64 "%s |\n", a.name, o.elements, o.equal, o.most,
+                   good ? "" : " (FAIL)");
+        bad += !good;
+        count++;
+        free(data_a);
+        free(data_b);
+    }
+    printf("\n%d of %d probes agree\n", count - bad, count);
+    return bad || !count;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && !strcmp(argv[1], "run"))
+        return run_everything(argv[2], argv[3]);
+    if (argc == 4 && !strcmp(argv[1], "compare"))
+        return compare(argv[2], argv[3]);
+    fputs("usage: sim-calibrate run FILE FOLDER | compare ONE OTHER\n", stderr);
+    return 2;
+}

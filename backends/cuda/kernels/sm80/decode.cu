@@ -12,6 +12,8 @@
  * A warp waits for its own copies only: while one computes, the rings of all others fill, and the
  * rings of a multiprocessor are what is in flight (25 KB cover an H200's latency).
  */
+/* Each needs those before it. */
+/* clang-format off */
 #include "nib_spec.h"
 
 #include "kernels/common/types.cuh"
@@ -22,6 +24,20 @@
 #include "kernels/sm80/decode.cuh"
 #include "kernels/sm80/decode_sums.cuh"
 #include "kernels/sm80/reduce.cuh"
+/* clang-format on */
+
+NIB_DEVICE void nib_take_block(uint32_t stage, int lane, uint32_t table, float lift,
+                               nib_long_sums &whole, nib_sums &sums)
+{
+    if constexpr (NIB_ONE_GROUP && NIB_NARROW)
+        nib_narrow_products(stage, lane, table, whole);
+    else if constexpr (NIB_ONE_GROUP)
+        nib_block_products(stage, lane, table, whole);
+    else if constexpr (NIB_NARROW)
+        nib_narrow_products(stage, lane, table, lift, sums);
+    else
+        nib_block_products(stage, lane, table, lift, sums);
+}
 
 /* Block of 128 k of all parts that this warp takes: k_block, then every NIB_WARPS_K-th. */
 NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp, int k_block,
@@ -46,10 +62,7 @@ NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp,
         nib_copy_commit();
         nib_copy_wait<NIB_SPEC_STAGES - 1>();
         __syncwarp(); /* other lanes' copies of act and scales */
-        if constexpr (NIB_ONE_GROUP)
-            nib_block_products(warp.ring + read, warp.lane, table, whole);
-        else
-            nib_block_products(warp.ring + read, warp.lane, table, lift, sums);
+        nib_take_block(warp.ring + read, warp.lane, table, lift, whole, sums);
         __syncwarp(); /* all lanes have read the slot that is written next */
         write = read;
         read = read + NIB_STAGE_BYTES == NIB_RING_BYTES ? 0 : read + NIB_STAGE_BYTES;
@@ -78,13 +91,13 @@ NIB_DEVICE void nib_put_sums(const nib_warp &warp, const nib_sums &sums)
 /* The block's sum of row `row` (of NIB_SPEC_WARPS_N * NIB_ROWS) and a token, warps in order. */
 NIB_DEVICE float nib_block_sum(uint32_t rings, int token, int row)
 {
-    const uint32_t at = rings + row / NIB_ROWS * NIB_WARP_BYTES +
-                        (token * NIB_SUM_PITCH + row % NIB_ROWS) * 4;
+    const uint32_t at =
+        rings + row / NIB_ROWS * NIB_WARP_BYTES + (token * NIB_SUM_PITCH + row % NIB_ROWS) * 4;
     float sum = nib_float_from_bits(nib_shared_load(at));
 #pragma unroll
     for (int w = 1; w < NIB_WARPS_K; w++)
-        sum = nib_sum_add(sum, nib_float_from_bits(
-                                   nib_shared_load(at + w * NIB_SPEC_WARPS_N * NIB_WARP_BYTES)));
+        sum = nib_sum_add(
+            sum, nib_float_from_bits(nib_shared_load(at + w * NIB_SPEC_WARPS_N * NIB_WARP_BYTES)));
     return sum;
 }
 

@@ -42,9 +42,10 @@ static constexpr int NIB_BLOCK_GROUPS = NIB_ONE_GROUP ? 1 : 128 / NIB_SPEC_GROUP
 
 static constexpr int NIB_SCALE_BYTES =
     NIB_SPEC_SCALE == NIB_TYPE_NONE ? 0 : nib_element_bytes(NIB_SPEC_SCALE);
-static constexpr int NIB_ZERO_BYTES = NIB_SPEC_ZERO == NIB_ZERO_NONE   ? 0
-                                      : NIB_SPEC_ZERO == NIB_ZERO_CODE ? 1
-                                      : nib_element_bytes(NIB_SPEC_ZERO_TYPE);
+static constexpr int NIB_ZERO_BYTES = NIB_SPEC_ZERO == NIB_ZERO_NONE ? 0
+                                      : NIB_SPEC_ZERO == NIB_ZERO_CODE
+                                          ? 1
+                                          : nib_element_bytes(NIB_SPEC_ZERO_TYPE);
 
 /* ---- shared memory ------------------------------------------------------------------------ */
 
@@ -139,8 +140,7 @@ NIB_DEVICE void nib_read_plane(uint32_t stage, int lane, int unit, uint32_t (&q)
     } else {
 #pragma unroll
         for (int i = 0; i < pieces; i++)
-            nib_shared_load4(q + 2 * shift + 4 * i,
-                             from + ((unit * pieces + i) * 32 + lane) * 16);
+            nib_shared_load4(q + 2 * shift + 4 * i, from + ((unit * pieces + i) * 32 + lane) * 16);
     }
 }
 
@@ -152,6 +152,37 @@ NIB_DEVICE void nib_read_weights(uint32_t stage, int lane, int unit, uint32_t (&
         nib_read_plane<1>(stage, lane, unit, q);
     if constexpr (NIB_PLANES > 2)
         nib_read_plane<2>(stage, lane, unit, q);
+}
+
+/* The words of steps 2 * pair and 2 * pair + 1, as those of steps 0 and 1: the first of each plane.
+ */
+template <int PLANE>
+NIB_DEVICE void nib_read_pair_plane(uint32_t stage, int lane, int unit, int pair,
+                                    uint32_t (&q)[NIB_WORDS])
+{
+    constexpr int bits = nib_plane_bits(PLANE), shift = nib_plane_shift(PLANE);
+    constexpr int pieces = bits < 2 ? 1 : bits / 2;
+    const uint32_t from = stage + NIB_PLANE_STAGE * shift;
+    const uint32_t at = from + (unit * pieces * 32 + lane) * (bits == 1 ? 8 : 16);
+    if constexpr (bits == 8)
+        nib_shared_load4(q + 2 * shift, at + pair * 512);
+    else if constexpr (bits == 4)
+        nib_shared_load2(q + 2 * shift, at + (pair >> 1) * 512 + (pair & 1) * 8);
+    else if constexpr (bits == 2)
+        q[2 * shift] = nib_shared_load(at + pair * 4);
+    else
+        /* Steps 2 and 3 of a word are 8 bits above steps 0 and 1. */
+        q[2 * shift] = nib_shared_load(at + (pair >> 1) * 4) >> ((pair & 1) * 8);
+}
+
+NIB_DEVICE void nib_read_pair_weights(uint32_t stage, int lane, int unit, int pair,
+                                      uint32_t (&q)[NIB_WORDS])
+{
+    nib_read_pair_plane<0>(stage, lane, unit, pair, q);
+    if constexpr (NIB_PLANES > 1)
+        nib_read_pair_plane<1>(stage, lane, unit, pair, q);
+    if constexpr (NIB_PLANES > 2)
+        nib_read_pair_plane<2>(stage, lane, unit, pair, q);
 }
 
 /* ---- scales and zeros --------------------------------------------------------------------- */
@@ -182,8 +213,8 @@ NIB_DEVICE void nib_fetch_side(const nib_cuda_params &p, const nib_warp &warp, c
         const int block = half ? warp.unit_block[NIB_HALVES - 1] : warp.unit_block[0];
         const int unit = half ? warp.unit[NIB_HALVES - 1] : warp.unit[0];
         const int64_t line = (int64_t)block * p.groups + nib_group_of(p, part);
-        nib_copy16(to + c * 16, (const uint8_t *)array + line * (64 * BYTES) +
-                                    unit * (16 * BYTES) + c % half_chunks * 16);
+        nib_copy16(to + c * 16, (const uint8_t *)array + line * (64 * BYTES) + unit * (16 * BYTES) +
+                                    c % half_chunks * 16);
     }
 }
 
@@ -224,8 +255,8 @@ NIB_DEVICE void nib_fetch_act(const nib_cuda_params &p, int lane, int k_block, u
         if (row >= (int)p.m)
             break;
         const uint8_t *from = (const uint8_t *)p.act + row * p.lda * NIB_ACT_BYTES;
-        nib_copy16_part(to + row * NIB_ACT_PITCH + lane % row_chunks * 16,
-                        bytes ? from + at : from, bytes);
+        nib_copy16_part(to + row * NIB_ACT_PITCH + lane % row_chunks * 16, bytes ? from + at : from,
+                        bytes);
     }
 }
 
@@ -234,8 +265,8 @@ NIB_DEVICE void nib_clear_act(const nib_cuda_params &p, const nib_warp &warp)
 {
     const uint32_t zero[4] = {0, 0, 0, 0};
     for (int s = 0; s < NIB_SPEC_STAGES; s++)
-        for (int c = (int)p.m * NIB_ACT_PITCH / 16 + warp.lane; c < NIB_SPEC_TILE_M * NIB_ACT_PITCH / 16;
-             c += 32)
+        for (int c = (int)p.m * NIB_ACT_PITCH / 16 + warp.lane;
+             c < NIB_SPEC_TILE_M * NIB_ACT_PITCH / 16; c += 32)
             nib_shared_store4(warp.ring + s * NIB_STAGE_BYTES + NIB_STAGE_ACT + c * 16, zero);
 }
 

@@ -22,13 +22,13 @@ static_assert(NIB_GROUP_PRODUCTS >= 1, "bytes go by 32 k: groups of 16 are not f
 
 /* Units whose chains of products run side by side. Operands of several limbs fill the registers,
  * and their chains are several as it is. */
-static constexpr int NIB_SIDE_UNITS = NIB_LIMBS > 1 || NIB_SPEC_UNITS == 1 ? 1
-                                      : NIB_SPEC_UNITS == 2                ? 2
+static constexpr int NIB_SIDE_UNITS = NIB_LIMBS > 1 || NIB_SPEC_UNITS == 1         ? 1
+                                      : NIB_SPEC_UNITS == 2                        ? 2
                                       : NIB_TOKEN_TILES == 1 && NIB_CODE.bits <= 4 ? 4
                                                                                    : 2;
-/* Many short groups: their sums of activations are made where they are used, again for every set of
- * units, for they would take too many registers. */
-static constexpr bool NIB_LATE_ASUM = NIB_BLOCK_GROUPS > 2;
+/* Short groups and operands of several limbs go by 32 k in a loop that is not unrolled: as straight
+ * code they would need more registers than there are. */
+static constexpr bool NIB_NARROW = NIB_LIMBS > 1 || NIB_BLOCK_GROUPS > 2;
 
 template <bool BYTES> struct nib_accumulator {
     typedef float type;
@@ -72,7 +72,9 @@ NIB_DEVICE uint32_t nib_act_pair(uint32_t bytes)
     }
 }
 
-NIB_DEVICE void nib_read_tokens(uint32_t act, int lane, nib_tokens &b)
+/* B fragments of 32 k, steps 2 * PAIR and 2 * PAIR + 1, of all tokens; `act` is where they begin.
+ */
+template <int PAIR> NIB_DEVICE void nib_read_pair_tokens(uint32_t act, int lane, nib_tokens &b)
 {
     const int g = lane >> 2, t = lane & 3;
 #pragma unroll
@@ -80,55 +82,61 @@ NIB_DEVICE void nib_read_tokens(uint32_t act, int lane, nib_tokens &b)
         /* With one token all columns of the product are it. */
         if constexpr (NIB_ACT_BYTES == 2) {
             const int row = NIB_SPEC_TILE_M == 1 ? 0 : m * 8 + (lane & 7);
-            const uint32_t at = act + row * NIB_ACT_PITCH + (lane >> 3) * 16;
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                uint32_t four[4];
-                nib_load_matrix4(four, at + i * 64);
-                b[2 * i][m][0] = four[0];
-                b[2 * i][m][1] = four[1];
-                b[2 * i + 1][m][0] = four[2];
-                b[2 * i + 1][m][1] = four[3];
-            }
+            uint32_t four[4];
+            nib_load_matrix4(four, act + row * NIB_ACT_PITCH + (lane >> 3) * 16);
+            b[2 * PAIR][m][0] = four[0];
+            b[2 * PAIR][m][1] = four[1];
+            b[2 * PAIR + 1][m][0] = four[2];
+            b[2 * PAIR + 1][m][1] = four[3];
         } else {
             const int row = NIB_SPEC_TILE_M == 1 ? 0 : m * 8 + g;
             const uint32_t at = act + row * NIB_ACT_PITCH + 2 * t;
 #pragma unroll
-            for (int s = 0; s < 8; s++) {
+            for (int s = 0; s < 2; s++) {
                 const uint32_t low = nib_shared_load16(at + s * 16);
                 const uint32_t high = nib_shared_load16(at + s * 16 + 8);
                 if constexpr (NIB_BYTES) {
-                    b[s >> 1][m][s & 1] = nib_permute(low, high, 0x5140);
+                    b[PAIR][m][s] = nib_permute(low, high, 0x5140);
                 } else {
-                    b[s][m][0] = nib_act_pair(low);
-                    b[s][m][1] = nib_act_pair(high);
+                    b[2 * PAIR + s][m][0] = nib_act_pair(low);
+                    b[2 * PAIR + s][m][1] = nib_act_pair(high);
                 }
             }
         }
     }
 }
 
-/* Adds group j's sums of activations: an A of ones makes every row of the product that sum. */
-NIB_DEVICE void nib_sum_group_tokens(const nib_tokens &b, int j,
-                                     nib_acc (&asum)[NIB_TOKEN_TILES][2])
+NIB_DEVICE void nib_read_tokens(uint32_t act, int lane, nib_tokens &b)
+{
+    nib_read_pair_tokens<0>(act, lane, b);
+    nib_read_pair_tokens<1>(act + 32 * NIB_ACT_BYTES, lane, b);
+    nib_read_pair_tokens<2>(act + 64 * NIB_ACT_BYTES, lane, b);
+    nib_read_pair_tokens<3>(act + 96 * NIB_ACT_BYTES, lane, b);
+}
+
+/* Adds the activations of products AT .. END - 1: an A of ones makes every row of the product their
+ * sum. */
+template <int AT, int END>
+NIB_DEVICE void nib_sum_products(const nib_tokens &b, nib_acc (&asum)[NIB_TOKEN_TILES][2])
 {
     const uint32_t ones[4] = {NIB_ONES, NIB_ONES, NIB_ONES, NIB_ONES};
 #pragma unroll
     for (int m = 0; m < NIB_TOKEN_TILES; m++) {
         nib_acc d[4] = {asum[m][0], asum[m][1], asum[m][0], asum[m][1]};
 #pragma unroll
-        for (int i = 0; i < NIB_GROUP_PRODUCTS; i++)
-            nib_mma_codes(d, ones, b[j * NIB_GROUP_PRODUCTS + i][m]);
+        for (int i = AT; i < END; i++)
+            nib_mma_codes(d, ones, b[i][m]);
         asum[m][0] = d[0];
         asum[m][1] = d[1];
     }
 }
 
-NIB_DEVICE void nib_sum_tokens(const nib_tokens &b, nib_act_sums &asum)
+template <int J> NIB_DEVICE void nib_sum_tokens(const nib_tokens &b, nib_act_sums &asum)
 {
-#pragma unroll
-    for (int j = 0; j < NIB_BLOCK_GROUPS; j++)
-        nib_sum_group_tokens(b, j, asum[j]);
+    if constexpr (J < NIB_BLOCK_GROUPS) {
+        nib_sum_products<J * NIB_GROUP_PRODUCTS, (J + 1) * NIB_GROUP_PRODUCTS>(b, asum[J]);
+        nib_sum_tokens<J + 1>(b, asum);
+    }
 }
 
 /* ---- products ----------------------------------------------------------------------------- */
@@ -136,7 +144,8 @@ NIB_DEVICE void nib_sum_tokens(const nib_tokens &b, nib_act_sums &asum)
 typedef nib_acc nib_tile[NIB_SIDE_UNITS][NIB_TOKEN_TILES][4];
 typedef uint32_t nib_unit_words[NIB_SIDE_UNITS][NIB_WORDS];
 
-/* Products AT .. END - 1, the units in turn: neighbouring instructions belong to different chains. */
+/* Products AT .. END - 1, the units in turn: neighbouring instructions belong to different chains.
+ */
 template <int AT, int END>
 NIB_DEVICE void nib_multiply(const nib_unit_words &q, const nib_tokens &b, uint32_t table,
                              nib_tile &acc)
@@ -162,6 +171,19 @@ NIB_DEVICE void nib_multiply(const nib_unit_words &q, const nib_tokens &b, uint3
             }
         }
         nib_multiply<AT + 1, END>(q, b, table, acc);
+    }
+}
+
+NIB_DEVICE void nib_clear(nib_tile &acc, nib_acc (&asum)[NIB_TOKEN_TILES][2])
+{
+#pragma unroll
+    for (int m = 0; m < NIB_TOKEN_TILES; m++) {
+        asum[m][0] = asum[m][1] = 0;
+#pragma unroll
+        for (int u = 0; u < NIB_SIDE_UNITS; u++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                acc[u][m][e] = 0;
     }
 }
 
@@ -204,9 +226,8 @@ NIB_DEVICE nib_pair_scale nib_stage_scale(uint32_t stage, int lane, int group, i
 
 /* Adds a group's products to the sums of a unit. `lift`: 1 / that of nib_table_lift. */
 NIB_DEVICE void nib_scale_group(const nib_acc (&acc)[NIB_TOKEN_TILES][4],
-                                const nib_acc (&asum)[NIB_TOKEN_TILES][2],
-                                const nib_pair_scale &by, float lift,
-                                float (&sum)[NIB_TOKEN_TILES][4])
+                                const nib_acc (&asum)[NIB_TOKEN_TILES][2], const nib_pair_scale &by,
+                                float lift, float (&sum)[NIB_TOKEN_TILES][4])
 {
 #pragma unroll
     for (int m = 0; m < NIB_TOKEN_TILES; m++)
@@ -237,13 +258,11 @@ NIB_DEVICE void nib_scale_group(const nib_acc (&acc)[NIB_TOKEN_TILES][4],
 
 template <int J>
 NIB_DEVICE void nib_group_products(uint32_t stage, int lane, int first, const nib_unit_words &q,
-                                   const nib_tokens &b, nib_act_sums &asum, uint32_t table,
+                                   const nib_tokens &b, const nib_act_sums &asum, uint32_t table,
                                    float lift, nib_sums &sums)
 {
     if constexpr (J < NIB_BLOCK_GROUPS) {
         nib_tile acc = {};
-        if constexpr (NIB_NEEDS_ASUM && NIB_LATE_ASUM)
-            nib_sum_group_tokens(b, J, asum[J]);
         nib_multiply<J * NIB_GROUP_PRODUCTS, (J + 1) * NIB_GROUP_PRODUCTS>(q, b, table, acc);
 #pragma unroll
         for (int u = 0; u < NIB_SIDE_UNITS; u++)
@@ -253,15 +272,6 @@ NIB_DEVICE void nib_group_products(uint32_t stage, int lane, int first, const ni
     }
 }
 
-NIB_DEVICE void nib_clear_act_sums(nib_act_sums &asum)
-{
-#pragma unroll
-    for (int j = 0; j < NIB_BLOCK_GROUPS; j++)
-#pragma unroll
-        for (int m = 0; m < NIB_TOKEN_TILES; m++)
-            asum[j][m][0] = asum[j][m][1] = 0;
-}
-
 /* A block of 128 k whose groups end with it or within it. */
 NIB_DEVICE void nib_block_products(uint32_t stage, int lane, uint32_t table, float lift,
                                    nib_sums &sums)
@@ -269,16 +279,14 @@ NIB_DEVICE void nib_block_products(uint32_t stage, int lane, uint32_t table, flo
     nib_tokens b;
     nib_act_sums asum = {};
     nib_read_tokens(stage + NIB_STAGE_ACT, lane, b);
-    if constexpr (NIB_NEEDS_ASUM && !NIB_LATE_ASUM)
-        nib_sum_tokens(b, asum);
+    if constexpr (NIB_NEEDS_ASUM)
+        nib_sum_tokens<0>(b, asum);
 #pragma unroll
     for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS) {
         nib_unit_words q;
 #pragma unroll
         for (int u = 0; u < NIB_SIDE_UNITS; u++)
             nib_read_weights(stage, lane, first + u, q[u]);
-        if constexpr (NIB_LATE_ASUM)
-            nib_clear_act_sums(asum);
         nib_group_products<0>(stage, lane, first, q, b, asum, table, lift, sums);
     }
 }
@@ -289,7 +297,7 @@ NIB_DEVICE void nib_block_products(uint32_t stage, int lane, uint32_t table, nib
     nib_tokens b;
     nib_read_tokens(stage + NIB_STAGE_ACT, lane, b);
     if constexpr (NIB_NEEDS_ASUM)
-        nib_sum_tokens(b, sums.asum);
+        nib_sum_tokens<0>(b, sums.asum);
 #pragma unroll
     for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS) {
         nib_unit_words q;
@@ -298,6 +306,85 @@ NIB_DEVICE void nib_block_products(uint32_t stage, int lane, uint32_t table, nib
             nib_read_weights(stage, lane, first + u, q[u]);
         nib_multiply<0, NIB_PRODUCTS>(q, b, table, *(nib_tile *)&sums.acc[first]);
     }
+}
+
+/* ---- a block by 32 k ---------------------------------------------------------------------- */
+
+/* As nib_group_products for what ends within 32 k: groups of 16 and 32. */
+template <int AT, int END>
+NIB_DEVICE void nib_narrow_group(uint32_t stage, int lane, int group, int first,
+                                 const nib_unit_words &q, const nib_tokens &b, uint32_t table,
+                                 float lift, nib_sums &sums)
+{
+    nib_tile acc = {};
+    nib_acc asum[NIB_TOKEN_TILES][2] = {};
+    if constexpr (NIB_NEEDS_ASUM)
+        nib_sum_products<AT, END>(b, asum);
+    nib_multiply<AT, END>(q, b, table, acc);
+#pragma unroll
+    for (int u = 0; u < NIB_SIDE_UNITS; u++)
+        nib_scale_group(acc[u], asum, nib_stage_scale(stage, lane, group, first + u), lift,
+                        sums.sum[first + u]);
+}
+
+/* Words and tokens of 32 k, as steps 0 and 1. */
+NIB_DEVICE void nib_read_narrow(uint32_t stage, int lane, int pair, int first, nib_unit_words &q,
+                                nib_tokens &b)
+{
+    nib_read_pair_tokens<0>(stage + NIB_STAGE_ACT + pair * 32 * NIB_ACT_BYTES, lane, b);
+#pragma unroll
+    for (int u = 0; u < NIB_SIDE_UNITS; u++)
+        nib_read_pair_weights(stage, lane, first + u, pair, q[u]);
+}
+
+NIB_DEVICE void nib_narrow_products(uint32_t stage, int lane, uint32_t table, float lift,
+                                    nib_sums &sums)
+{
+    constexpr int products = NIB_PRODUCTS / 4, groups = NIB_BLOCK_GROUPS / 4;
+#pragma unroll
+    for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS) {
+        nib_tile acc = {};
+        nib_acc asum[NIB_TOKEN_TILES][2] = {};
+#pragma unroll 1
+        for (int pair = 0; pair < 4; pair++) {
+            nib_unit_words q;
+            nib_tokens b;
+            nib_read_narrow(stage, lane, pair, first, q, b);
+            if constexpr (groups == 2) {
+                nib_narrow_group<0, 1>(stage, lane, 2 * pair, first, q, b, table, lift, sums);
+                nib_narrow_group<1, 2>(stage, lane, 2 * pair + 1, first, q, b, table, lift, sums);
+                continue;
+            }
+            if constexpr (NIB_NEEDS_ASUM)
+                nib_sum_products<0, products>(b, asum);
+            nib_multiply<0, products>(q, b, table, acc);
+            if ((pair + 1) % (4 / NIB_BLOCK_GROUPS + (NIB_BLOCK_GROUPS > 4)))
+                continue; /* the group goes on */
+#pragma unroll
+            for (int u = 0; u < NIB_SIDE_UNITS; u++) {
+                const int group = pair * NIB_BLOCK_GROUPS / 4;
+                nib_scale_group(acc[u], asum, nib_stage_scale(stage, lane, group, first + u), lift,
+                                sums.sum[first + u]);
+            }
+            nib_clear(acc, asum);
+        }
+    }
+}
+
+NIB_DEVICE void nib_narrow_products(uint32_t stage, int lane, uint32_t table, nib_long_sums &sums)
+{
+#pragma unroll
+    for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS)
+#pragma unroll 1
+        for (int pair = 0; pair < 4; pair++) {
+            nib_unit_words q;
+            nib_tokens b;
+            nib_read_narrow(stage, lane, pair, first, q, b);
+            if constexpr (NIB_NEEDS_ASUM)
+                if (first == 0)
+                    nib_sum_products<0, NIB_PRODUCTS / 4>(b, sums.asum[0]);
+            nib_multiply<0, NIB_PRODUCTS / 4>(q, b, table, *(nib_tile *)&sums.acc[first]);
+        }
 }
 
 /* One group along k: its scales, in the end. With NIB_LATE_SCALE the sums stay integers. */
@@ -317,8 +404,7 @@ NIB_DEVICE void nib_scale_long(const nib_cuda_params &p, const nib_warp &warp, f
         } else {
             const int half = u / NIB_HALF_UNITS;
             const int64_t line = (int64_t)warp.unit_block[half] * 64 +
-                                 (warp.unit[half] + u % NIB_HALF_UNITS) * 16 +
-                                 (warp.lane >> 2) * 2;
+                                 (warp.unit[half] + u % NIB_HALF_UNITS) * 16 + (warp.lane >> 2) * 2;
             nib_pair_scale by = {{1.0f, 1.0f}, {0.0f, 0.0f}};
 #pragma unroll
             for (int row = 0; row < 2; row++) {
@@ -327,8 +413,8 @@ NIB_DEVICE void nib_scale_long(const nib_cuda_params &p, const nib_warp &warp, f
                     by.scale[row] = nib_float_from<NIB_SPEC_SCALE>(
                         nib_load_element<NIB_SCALE_BYTES>(p.scales, at));
                 if constexpr (NIB_ZERO_BYTES > 0)
-                    by.zero[row] = nib_float_from<NIB_ZERO_AS>(
-                        nib_load_element<NIB_ZERO_BYTES>(p.zeros, at));
+                    by.zero[row] =
+                        nib_float_from<NIB_ZERO_AS>(nib_load_element<NIB_ZERO_BYTES>(p.zeros, at));
             }
             nib_scale_group(from.acc[u], from.asum[0], by, lift, to.sum[u]);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one hash of the library: XXH3, of 64 bits mostly. It identifies configs and layouts and checks sections
- * of files against accidents; it is no protection against forgery.
+ * The one hash of the library: XXH3, of 64 bits mostly. It identifies configs and layouts and
+ * checks sections of files against accidents; it is no protection against forgery.
  */
 #ifndef NIB_BASE_HASH_H
 #define NIB_BASE_HASH_H

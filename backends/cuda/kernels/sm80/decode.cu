@@ -44,12 +44,15 @@ NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp,
                                  int k_end, uint32_t table, float lift, nib_sums &sums)
 {
     nib_long_sums whole = {};
-#pragma unroll
+    /* Not unrolled: instructions are read from memory as well when a kernel begins. */
+#pragma unroll 1
     for (int s = 0; s < NIB_SPEC_STAGES - 1; s++) {
         if (k_block + s * NIB_WARPS_K < k_end)
             nib_fetch_stage(p, warp, k_block + s * NIB_WARPS_K, warp.ring + s * NIB_STAGE_BYTES);
         nib_copy_commit();
     }
+    if (NIB_SPEC_TILE_M > 1 && p.m < NIB_SPEC_TILE_M)
+        nib_clear_act(p, warp);
     if constexpr (NIB_TABLE_BYTES > 0)
         __syncthreads(); /* the table is filled; the copies above are under way */
     uint32_t read = 0, write = (NIB_SPEC_STAGES - 1) * NIB_STAGE_BYTES;
@@ -143,11 +146,13 @@ extern "C" __global__ void __launch_bounds__(NIB_SPEC_WARPS * 32, NIB_SPEC_RESID
     warp.lane = nib_thread() & 31;
     warp.ring = rings + index * NIB_WARP_BYTES;
     nib_place_units(p, paired, tile * NIB_SPEC_WARPS_N + index % NIB_SPEC_WARPS_N, &warp);
-    const int k_begin = (int)((int64_t)part * p.k_blocks / p.split);
-    const int k_end = (int)((int64_t)(part + 1) * p.k_blocks / p.split);
+    int k_begin = 0, k_end = p.k_blocks;
+    if (p.split > 1) {
+        const int share = p.k_blocks / p.split, more = p.k_blocks % p.split;
+        k_begin = part * share + nib_minimum(part, more);
+        k_end = k_begin + share + (part < more);
+    }
 
-    if (NIB_SPEC_TILE_M > 1 && p.m < NIB_SPEC_TILE_M)
-        nib_clear_act(p, warp);
     float lift = 1.0f;
     if constexpr (NIB_TABLE_BYTES > 0) {
         lift = nib_table_lift(p.table);

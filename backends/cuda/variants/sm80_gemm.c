@@ -9,6 +9,7 @@
 
 #include "variants/variants.h"
 
+#include <math.h>
 #include <stddef.h>
 
 enum { STAGE_K = 128, BLOCK_N = 64, MOST_PARTS = 16 };
@@ -213,14 +214,15 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
 
 /* ---- the model ---- */
 
+/* us; a launch is bound by the slower of memory and the multiprocessors' work. */
 typedef struct cost {
-    double memory, decode, math, rest; /* us */
+    double memory, work, rest;
+    double math_share; /* of work; the rest makes operands */
 } cost;
 
 static double total(const cost *c)
 {
-    double busy = c->decode + c->math;
-    return (c->memory > busy ? c->memory + 0.15 * busy : busy + 0.15 * c->memory) + c->rest;
+    return fmax(c->memory, c->work) + c->rest;
 }
 
 /* Blocks that a multiprocessor holds. */
@@ -247,6 +249,40 @@ static double decode_slots(const nib_gemm_desc *desc)
     return by_bits[type_bits(w->type)] + (desc->act_type == NIB_BF16 ? 3 : 0);
 }
 
+/* Clocks of a stage: of a multiprocessor that always has warps to issue, and of a block alone,
+ * whose warps wait for each product and at each barrier. */
+typedef struct stage_clocks {
+    double math, other, alone;
+} stage_clocks;
+
+/* The constants are fitted to 400 launches of int4 x f16 on an H200 (docs/performance.md): 4 % off
+ * in the mean, 22 % at most. */
+static stage_clocks clocks_of_stage(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                                    const nib_gemm_desc *desc)
+{
+    double steps = STAGE_K / 16.0, units = row->tile_n / 16.0, tiles = row->tile_m / 8.0;
+    bool integers = multiplies_integers(desc);
+    double peak = integers ? chip->i8_top_per_s : chip->f16_tflop_per_s;
+    /* The part of the peak that mma.sync reaches: the data centre's newer chips have it for other
+     * instructions. A product is 16 x 8 x 16. */
+    double share = chip->cc >= 100 && chip->cc < 120 ? 0.3 : chip->cc == 90 ? 0.65 : 0.95;
+    double product = 4096 * chip->units * chip->ghz / (peak * 1e3 * share);
+    double products = steps * units * tiles * limbs(desc);
+    double sums = sums_act(desc) ? steps * tiles * row->warps_n : 0;
+    double slots = 1.4 * steps * units * decode_slots(desc) * row->warps_m;
+    /* Activations' way to their operands, and the sums of groups: each slice of K has its own. */
+    int chunk = group_class(&desc->weight);
+    double groups = chunk ? fmax(row->warps_k, STAGE_K / chunk) : 0.3 * row->warps_k;
+    double other = 0.65 * steps * tiles * row->warps_n + 2.7 * units * tiles * groups;
+    /* A warp's product takes 4 clocks more than its quarter of the pipe. Its operands are made
+     * behind the products of the step before, if those last. */
+    int warps = row->warps_n * row->warps_m * row->warps_k;
+    double chain = fmax((products + sums) * (4 * product + 4), slots);
+    return (stage_clocks){.math = (products + sums) * product,
+                          .other = slots / 4 + other,
+                          .alone = 255 + (chain + other) / warps};
+}
+
 /* Time with K in `split` parts: blocks are dealt out in waves; on a multiprocessor its resident
  * blocks share the products' pipe and the issue slots, and hide each other's latencies. */
 static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
@@ -255,48 +291,30 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
     const nib_weight_desc *w = &desc->weight;
     int64_t tiles_n = ceil_div(ceil_div(w->n, BLOCK_N), row->tile_n / BLOCK_N);
     int64_t blocks = tiles_n * ceil_div(m, row->tile_m) * split;
-    int64_t stages = ceil_div(ceil_div(w->k, STAGE_K), split);
+    double stages = (double)ceil_div(ceil_div(w->k, STAGE_K), split);
     int64_t held = resident(row, chip, desc), slots = held * chip->units;
     int64_t waves = blocks / slots, left = blocks % slots;
-    /* Blocks that the busiest multiprocessor runs, one after the other or side by side. */
-    double rounds = (double)(waves * held + ceil_div(left, chip->units));
-    double side_by_side = waves ? (double)held : (double)ceil_div(left, chip->units);
-    double steps = STAGE_K / 16.0, units = row->tile_n / 16.0, tiles = row->tile_m / 8.0;
-    bool integers = multiplies_integers(desc);
-    double peak = integers ? chip->i8_top_per_s : chip->f16_tflop_per_s;
-    /* The products of 16 x 8 x 16 a clock. mma.sync reaches 0.62 of Hopper's peak; the main loop 2.1
-     * clocks a product there (docs/performance.md), and as large a part of the others'. */
-    double share = chip->cc == 90 ? 0.48 : 0.8;
-    double products_clock = peak * 1e3 / (chip->units * chip->ghz) * share / 4096;
-    double products =
-        steps * units * tiles * limbs(desc) + (sums_act(desc) ? steps * tiles * row->warps_n : 0);
-    double math = products / products_clock;
-    /* Making operands: issue slots of 4 schedulers. A block alone waits for its own latencies
-     * besides; others beside it fill them. */
-    double slots_used = steps * units * decode_slots(desc) * row->warps_m +
-                        steps * tiles * row->warps_n + units * tiles * 8 * row->warps_k;
-    double decode = slots_used / 4 * (side_by_side >= 2 ? 2.1 : 2.6);
-    /* Between stages a block waits for its barrier and its first operands. */
-    double least = 350 / side_by_side;
-    if (math + decode < least)
-        math = least - decode;
-    double stage_us = 1 / (chip->ghz * 1e3);
+    stage_clocks clocks = clocks_of_stage(row, chip, desc);
+    double busy = clocks.math + clocks.other;
+    double work = (double)waves * fmax((double)held * busy, clocks.alone);
+    if (left > 0)
+        work += fmax((double)ceil_div(left, chip->units) * busy, clocks.alone);
+    double mn = (double)m * (double)w->n;
     double bytes = (double)w->n * (double)w->k * type_bits(w->type) / 8 +
-                   2.0 * (double)m * ((double)w->k + (double)w->n);
-    double in_use = blocks < chip->units ? (double)blocks / chip->units : 1;
-    /* Every block fetches its stages through the second-level cache, some 28 bytes a clock and
+                   (double)m * (double)w->k * element_bytes(desc->act_type) + 2 * mn;
+    /* Every block fetches its stages through the second-level cache: 25 bytes a clock and
      * multiprocessor. */
-    double through_cache = (double)blocks * (double)stages * stage_bytes(row, desc) /
-                           (28e3 * chip->units * in_use * chip->ghz);
-    double memory = bytes / (chip->read_gb_per_s * 0.85e3 * (in_use > 0.5 ? 1 : in_use * 2));
+    double cache = (double)blocks * stages * stage_bytes(row, desc) /
+                   (25e3 * (double)(blocks < chip->units ? blocks : chip->units) * chip->ghz);
     cost c = {
-        .memory = memory > through_cache ? memory : through_cache,
-        .decode = rounds * (double)stages * decode * stage_us,
-        .math = rounds * (double)stages * math * stage_us,
-        .rest = 1.3 * rounds / side_by_side,
+        .memory = fmax(bytes / (chip->read_gb_per_s * 0.77e3), cache),
+        .work = work * stages / (chip->ghz * 1e3),
+        /* The first stages' way into the ring and the last sums' way out. */
+        .rest = 4.4 + 0.5 * (double)(ceil_div(blocks, slots) - 1),
+        .math_share = clocks.math / busy,
     };
     if (split > 1)
-        c.rest += 2.5 + (double)m * (double)w->n * 8 * (double)split / (chip->read_gb_per_s * 2e3);
+        c.rest += 1 + mn * 8 * (double)split / (chip->read_gb_per_s * 0.8e3);
     return c;
 }
 
@@ -366,9 +384,7 @@ static double predict(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
     int64_t split = parts_of_tiles(row, chip, desc, ceil_div(m, row->tile_m));
     cost c = model(row, chip, desc, m, split);
     if (bound)
-        *bound = c.math >= c.memory && c.math >= c.decode ? "math"
-                 : c.decode > c.memory                    ? "decode"
-                                                          : "memory";
+        *bound = c.memory >= c.work ? "memory" : c.math_share >= 0.5 ? "math" : "decode";
     return total(&c);
 }
 

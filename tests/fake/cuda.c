@@ -215,19 +215,20 @@ nib_cu_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, nib_cu_fu
     return need_context();
 }
 
-nib_cu_result cuLaunchKernel(nib_cu_function function, unsigned int x, unsigned int y,
-                             unsigned int z, unsigned int bx, unsigned int by, unsigned int bz,
-                             unsigned int shared, nib_cu_stream stream, void **params, void **extra)
+nib_cu_result cuLaunchKernelEx(const nib_cu_launch_config *config, nib_cu_function function,
+                               void **params, void **extra)
 {
-    (void)shared, (void)extra;
+    const nib_cu_launch *launch = (const void *)config;
+    (void)extra;
     if (need_context())
         return need_context();
-    if (!x || !y || !z || !bx || !by || !bz)
-        return NIB_CU_INVALID_VALUE;
+    for (int i = 0; i < 3; i++)
+        if (!launch->grid[i] || !launch->block[i])
+            return NIB_CU_INVALID_VALUE;
     if (strstr(function->name, "reduce"))
         state.reductions++;
     state.launches++;
-    state.last_stream = stream;
+    state.last_stream = launch->stream;
     if (!state.launch_result && state.run)
         state.run(function->name, params[0]);
     return state.launch_result;

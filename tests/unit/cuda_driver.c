@@ -62,6 +62,17 @@ Test(cuda_driver, numbers_are_those_of_the_vendors_header)
         {"carve-out", NIB_CU_FUNC_SHARED_CARVEOUT,
          CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT},
         {"log", NIB_CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BUFFER},
+        {"dependent launch", NIB_CU_LAUNCH_PROGRAMMATIC,
+         CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION},
+        {"launch, bytes", sizeof(nib_cu_launch), sizeof(CUlaunchConfig)},
+        {"launch, stream", offsetof(nib_cu_launch, stream), offsetof(CUlaunchConfig, hStream)},
+        {"launch, attributes", offsetof(nib_cu_launch, attributes),
+         offsetof(CUlaunchConfig, attrs)},
+        {"launch, count", offsetof(nib_cu_launch, attribute_count),
+         offsetof(CUlaunchConfig, numAttrs)},
+        {"attribute, bytes", sizeof(nib_cu_launch_attribute), sizeof(CUlaunchAttribute)},
+        {"attribute, value", offsetof(nib_cu_launch_attribute, value),
+         offsetof(CUlaunchAttribute, value)},
         {"log bytes", NIB_CU_JIT_ERROR_LOG_BYTES, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

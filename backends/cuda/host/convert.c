@@ -50,9 +50,9 @@ nib_status nib_cuda_convert(void *dev, const nib_convert_args *args)
         return status;
     status = get_kernel(device, &kernel);
     for (int32_t i = 0; !status && i < job.launches; i++) {
-        void *list[] = {&job.params[i]};
-        status = nib_cuda_result(device->driver->launch(kernel, job.grid[i], 1, 1, job.block, 1, 1,
-                                                        0, args->stream, list, NULL),
+        const nib_cu_launch launch = {
+            .grid = {job.grid[i], 1, 1}, .block = {job.block, 1, 1}, .stream = args->stream};
+        status = nib_cuda_result(nib_cuda_start(device, kernel, &launch, &job.params[i]),
                                  NIB_CUDA_CONVERT_ENTRY);
     }
     nib_cuda_leave(&visit);

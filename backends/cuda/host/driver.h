@@ -16,6 +16,8 @@ typedef struct CUmod_st *nib_cu_module;
 typedef struct CUfunc_st *nib_cu_function;
 typedef struct CUstream_st *nib_cu_stream;
 typedef struct CUevent_st *nib_cu_event;
+/* Passed as nib_cu_launch, which has its layout. */
+typedef struct CUlaunchConfig_st nib_cu_launch_config;
 typedef int nib_cu_device;
 typedef unsigned long long nib_cu_pointer;
 /* Enumerations of the vendor's, all of this width. */
@@ -71,6 +73,25 @@ enum { /* options of cuModuleLoadDataEx */
        NIB_CU_JIT_ERROR_LOG_BYTES = 6
 };
 
+enum { NIB_CU_LAUNCH_PROGRAMMATIC = 6 }; /* id of a launch attribute: dependent launch */
+
+/* CUlaunchAttribute and CUlaunchConfig. */
+typedef struct nib_cu_launch_attribute {
+    nib_cu_attribute id;
+    char padding[4];
+    union {
+        char bytes[64];
+        int allowed;
+    } value;
+} nib_cu_launch_attribute;
+
+typedef struct nib_cu_launch {
+    unsigned int grid[3], block[3], shared_bytes;
+    nib_cu_stream stream;
+    nib_cu_launch_attribute *attributes;
+    unsigned int attribute_count;
+} nib_cu_launch;
+
 /* Every entry: field, symbol, parameters. A list, because the table, the loader and the check
  * against cuda.h must agree on it. */
 #define NIB_CUDA_DRIVER_ENTRIES(X)                                                                 \
@@ -96,9 +117,7 @@ enum { /* options of cuModuleLoadDataEx */
     X(function_set, cuFuncSetAttribute, (nib_cu_function, nib_cu_attribute, int))                  \
     X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                      \
       (int *, nib_cu_function, int, size_t))                                                       \
-    X(launch, cuLaunchKernel,                                                                      \
-      (nib_cu_function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,      \
-       unsigned int, unsigned int, nib_cu_stream, void **, void **))                               \
+    X(launch, cuLaunchKernelEx, (const nib_cu_launch_config *, nib_cu_function, void **, void **)) \
     X(memory_alloc, cuMemAlloc_v2, (nib_cu_pointer *, size_t))                                     \
     X(memory_free, cuMemFree_v2, (nib_cu_pointer))                                                 \
     X(copy_to_device, cuMemcpyHtoDAsync_v2, (nib_cu_pointer, const void *, size_t, nib_cu_stream)) \

@@ -169,6 +169,10 @@ typedef struct nib_cuda_kernel {
     int32_t act_bytes;
 } nib_cuda_kernel;
 
+/* Starts a function in the current context; `params` is its one parameter, by value. */
+nib_cu_result nib_cuda_start(const nib_cuda_device *device, nib_cu_function function,
+                             const nib_cu_launch *launch, void *params);
+
 nib_status nib_cuda_kernel_get(void *dev, const nib_variant *variant, const nib_gemm_desc *desc,
                                void **kernel);
 void nib_cuda_kernel_put(void *dev, void *kernel);

@@ -155,25 +155,48 @@ static uint32_t reduce_blocks(const nib_cuda_params *p)
     return count > INT32_MAX ? INT32_MAX : (uint32_t)count;
 }
 
+nib_cu_result nib_cuda_start(const nib_cuda_device *device, nib_cu_function function,
+                             const nib_cu_launch *launch, void *params)
+{
+    void *list[] = {params};
+    return device->driver->launch((const nib_cu_launch_config *)(const void *)launch, function,
+                                  list, NULL);
+}
+
+/* Whether the reduction waits for the kernel before by an instruction of its own, which code for
+ * sm_90 and newer has (kernels/sm80/reduce.cuh), and so may be launched as its dependent. */
+static bool waits_itself(const nib_cuda_device *device, const nib_cuda_kernel *kernel)
+{
+    return kernel->row->family->reduce_waits && device->chip.cc >= 90 &&
+           !strncmp(kernel->module->isa, "sm_", 3);
+}
+
 nib_status nib_cuda_launch_here(const nib_cuda_device *device, const nib_cuda_kernel *kernel,
                                 const nib_packed *weights, const nib_gemm_args *args)
 {
     const nib_cuda_row *row = kernel->row;
     nib_cuda_shape shape;
     nib_cuda_params params;
-    void *list[] = {&params};
     nib_cuda_shape_find(device, row, &kernel->desc, args->m, &shape);
     if (shape.workspace_bytes > args->workspace_bytes)
         return nib_cuda_host->fail(NIB_INVALID, "workspace has %zu bytes, %llu are needed",
                                    args->workspace_bytes,
                                    (unsigned long long)shape.workspace_bytes);
     fill_params(kernel, weights, args, shape.split > 1 ? shape.split : 1, &params);
-    nib_cu_result result =
-        device->driver->launch(kernel->entry, shape.grid[0], shape.grid[1], shape.grid[2],
-                               shape.block, 1, 1, shape.shared_bytes, args->stream, list, NULL);
-    if (!result && params.split > 1 && kernel->reduce)
-        result = device->driver->launch(kernel->reduce, reduce_blocks(&params), 1, 1,
-                                        REDUCE_THREADS, 1, 1, 0, args->stream, list, NULL);
+    nib_cu_launch main = {.grid = {shape.grid[0], shape.grid[1], shape.grid[2]},
+                          .block = {shape.block, 1, 1},
+                          .shared_bytes = shape.shared_bytes,
+                          .stream = args->stream};
+    nib_cu_result result = nib_cuda_start(device, kernel->entry, &main, &params);
+    if (!result && params.split > 1 && kernel->reduce) {
+        nib_cu_launch_attribute dependent = {.id = NIB_CU_LAUNCH_PROGRAMMATIC, .value.allowed = 1};
+        nib_cu_launch reduce = {.grid = {reduce_blocks(&params), 1, 1},
+                                .block = {REDUCE_THREADS, 1, 1},
+                                .stream = args->stream,
+                                .attributes = &dependent,
+                                .attribute_count = waits_itself(device, kernel)};
+        result = nib_cuda_start(device, kernel->reduce, &reduce, &params);
+    }
     return nib_cuda_result(result, row->variant.id);
 }
 

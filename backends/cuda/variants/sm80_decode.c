@@ -303,6 +303,7 @@ static const nib_cuda_family family = {
     .source = "kernels/sm80/decode.cu",
     .entry = "nib_decode",
     .reduce = "nib_reduce",
+    .reduce_waits = true,
     .refusal = refusal,
     .spec = spec,
     .shape = shape,

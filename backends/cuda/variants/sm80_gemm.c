@@ -393,6 +393,7 @@ static const nib_cuda_family family = {
     .source = "kernels/sm80/gemm.cu",
     .entry = "nib_gemm",
     .reduce = "nib_reduce",
+    .reduce_waits = true,
     .refusal = refusal,
     .spec = spec,
     .shape = shape,

@@ -47,6 +47,7 @@ typedef struct nib_cuda_family {
     /* Entry of the reduction after split K, in the same image; NULL: none. It strides over its
      * elements: any grid of blocks of 256 threads will do. */
     const char *reduce;
+    bool reduce_waits; /* from sm_90 on it waits for the kernel before by griddepcontrol */
     /* NULL when the row can run the description on the chip for every m of its range, else why
      * not, a constant string. */
     const char *(*refusal)(const nib_cuda_row *row, const nib_cuda_chip *chip,

@@ -148,6 +148,7 @@ extern "C" __global__ void __launch_bounds__(NIB_SPEC_WARPS * 32, NIB_SPEC_RESID
     nib_place_units(p, paired, tile * NIB_SPEC_WARPS_N + index % NIB_SPEC_WARPS_N, &warp);
     int k_begin = 0, k_end = p.k_blocks;
     if (p.split > 1) {
+        nib_allow_dependents();
         const int share = p.k_blocks / p.split, more = p.k_blocks % p.split;
         k_begin = part * share + nib_minimum(part, more);
         k_end = k_begin + share + (part < more);

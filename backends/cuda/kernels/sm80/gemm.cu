@@ -205,6 +205,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, NIB_SPEC_RESIDENT)
     const int parts = (int)gridDim.y, part = (int)blockIdx.y;
     const int k_begin = (int)((int64_t)p.k_blocks * part / parts);
     const int k_end = (int)((int64_t)p.k_blocks * (part + 1) / parts);
+    if (parts > 1)
+        nib_allow_dependents();
     state s;
     begin(p, place, table, s);
     if constexpr (NIB_CODE.kind == NIB_KIND_TABLE) {

@@ -225,4 +225,22 @@ template <int PENDING> NIB_DEVICE void nib_copy_wait(void)
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
+/* ---- dependent launches (PTX ISA, griddepcontrol) ----------------------------------------- */
+
+/* In a kernel whose reduction follows: it may begin to start once all blocks are here. */
+NIB_DEVICE void nib_allow_dependents(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* In the dependent: returns when the kernel before has ended and its stores are seen. */
+NIB_DEVICE void nib_wait_for_primary(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 #endif

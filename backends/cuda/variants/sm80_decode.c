@@ -215,7 +215,7 @@ static double product_clocks(const nib_cuda_chip *chip, const nib_gemm_desc *des
 }
 
 /* Clocks of a scheduler that a warp's stage keeps busy: issue slots, or the products' pipe. The
- * constants are fitted to 150 launches of int4 x f16 on an H200 (docs/performance.md): 7 % off in
+ * constants are fitted to 150 launches of int4 x f16 on an H200: 7 % off in
  * the mean, 25 % at most. */
 static double stage_clocks(const nib_cuda_row *row, const nib_cuda_chip *chip,
                            const nib_gemm_desc *desc)

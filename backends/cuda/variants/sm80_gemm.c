@@ -255,7 +255,7 @@ typedef struct stage_clocks {
     double math, other, alone;
 } stage_clocks;
 
-/* The constants are fitted to 400 launches of int4 x f16 on an H200 (docs/performance.md): 4 % off
+/* The constants are fitted to 400 launches of int4 x f16 on an H200: 4 % off
  * in the mean, 22 % at most. */
 static stage_clocks clocks_of_stage(const nib_cuda_row *row, const nib_cuda_chip *chip,
                                     const nib_gemm_desc *desc, int64_t m)

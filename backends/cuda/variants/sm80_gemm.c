@@ -255,10 +255,11 @@ typedef struct stage_clocks {
     double math, other, alone;
 } stage_clocks;
 
-/* The constants are fitted to 400 launches of int4 x f16 on an H200 (docs/performance.md): 4 % off
- * in the mean, 22 % at most. */
+/* The constants are fitted to launches of int4 x f16 on an H200; of 279 of this table's rows 4 %
+ * off (root mean square), 19 % at most. Other types and chips are scaled from them, not measured.
+ */
 static stage_clocks clocks_of_stage(const nib_cuda_row *row, const nib_cuda_chip *chip,
-                                    const nib_gemm_desc *desc)
+                                    const nib_gemm_desc *desc, int64_t m)
 {
     double steps = STAGE_K / 16.0, units = row->tile_n / 16.0, tiles = row->tile_m / 8.0;
     bool integers = multiplies_integers(desc);
@@ -269,18 +270,24 @@ static stage_clocks clocks_of_stage(const nib_cuda_row *row, const nib_cuda_chip
     double product = 4096 * chip->units * chip->ghz / (peak * 1e3 * share);
     double products = steps * units * tiles * limbs(desc);
     double sums = sums_act(desc) ? steps * tiles * row->warps_n : 0;
-    double slots = 1.4 * steps * units * decode_slots(desc) * row->warps_m;
+    double slots = 1.15 * steps * units * decode_slots(desc) * row->warps_m;
     /* Activations' way to their operands, and the sums of groups: each slice of K has its own. */
     int chunk = group_class(&desc->weight);
     double groups = chunk ? fmax(row->warps_k, STAGE_K / chunk) : 0.3 * row->warps_k;
-    double other = 0.65 * steps * tiles * row->warps_n + 2.7 * units * tiles * groups;
+    double other = 0.6 * steps * tiles * row->warps_n + 2.3 * units * tiles * groups;
+    /* Copies of the codes and of rows of act that exist; the shorter the ring, the longer they are
+     * waited for. */
+    double rows = (double)(m < row->tile_m ? m : row->tile_m);
+    double copied =
+        rows * element_bytes(desc->act_type) + row->tile_n * type_bits(desc->weight.type) / 8.0;
+    double copies = 3.5 * STAGE_K / 1024 * copied + 70.0 / row->stages;
     /* A warp's product takes 4 clocks more than its quarter of the pipe. Its operands are made
      * behind the products of the step before, if those last. */
     int warps = row->warps_n * row->warps_m * row->warps_k;
     double chain = fmax((products + sums) * (4 * product + 4), slots);
     return (stage_clocks){.math = (products + sums) * product,
-                          .other = slots / 4 + other,
-                          .alone = 255 + (chain + other) / warps};
+                          .other = slots / 4 + other + copies,
+                          .alone = 260 + (chain + other) / warps};
 }
 
 /* Time with K in `split` parts: blocks are dealt out in waves; on a multiprocessor its resident
@@ -294,7 +301,7 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
     double stages = (double)ceil_div(ceil_div(w->k, STAGE_K), split);
     int64_t held = resident(row, chip, desc), slots = held * chip->units;
     int64_t waves = blocks / slots, left = blocks % slots;
-    stage_clocks clocks = clocks_of_stage(row, chip, desc);
+    stage_clocks clocks = clocks_of_stage(row, chip, desc, m);
     double busy = clocks.math + clocks.other;
     double work = (double)waves * fmax((double)held * busy, clocks.alone);
     if (left > 0)
@@ -307,12 +314,13 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
     double cache = (double)blocks * stages * stage_bytes(row, desc) /
                    (25e3 * (double)(blocks < chip->units ? blocks : chip->units) * chip->ghz);
     cost c = {
-        .memory = fmax(bytes / (chip->read_gb_per_s * 0.77e3), cache),
+        .memory = fmax(bytes / (chip->read_gb_per_s * 0.765e3), cache),
         .work = work * stages / (chip->ghz * 1e3),
         /* The first stages' way into the ring and the last sums' way out. */
-        .rest = 4.4 + 0.5 * (double)(ceil_div(blocks, slots) - 1),
+        .rest = 4.4 + 0.4 * (double)(ceil_div(blocks, slots) - 1),
         .math_share = clocks.math / busy,
     };
+    /* The measured launches do not tell the reduction's own microsecond from c.rest: it is set. */
     if (split > 1)
         c.rest += 1 + mn * 8 * (double)split / (chip->read_gb_per_s * 0.8e3);
     return c;

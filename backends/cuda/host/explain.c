@@ -67,13 +67,13 @@ nib_status nib_cuda_explain(void *dev, void *kernel, int64_t m, char *text, size
                           "  %d blocks on a multiprocessor: occupancy %.0f%%\n"
                           "  grid %u x %u x %u of %u threads, K in %d parts\n"
                           "  workspace %llu bytes for m = %lld\n"
-                          "  predicted %.1f us and %.1f us for the launch, bound by %s\n"
+                          "  bound by %s: predicted %.1f us and %.1f us for the launch\n"
                           "  code for %s from %s in %.1f ms, loaded in %.1f ms",
                           label, f.registers, f.local, f.shared, shape.shared_bytes, f.resident,
                           share, shape.grid[0], shape.grid[1], shape.grid[2], shape.block,
                           shape.split > 1 ? shape.split : 1,
-                          (unsigned long long)shape.workspace_bytes, (long long)m, us,
-                          NIB_CUDA_LAUNCH_US, bound, k->module->isa, origin_name(k->module->origin),
+                          (unsigned long long)shape.workspace_bytes, (long long)m, bound, us,
+                          NIB_CUDA_LAUNCH_US, k->module->isa, origin_name(k->module->origin),
                           k->module->image_us * 1e-3, k->module->load_us * 1e-3);
     if (needed)
         *needed = (size_t)length + 1;

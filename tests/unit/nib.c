@@ -313,6 +313,15 @@ Test(nib, times_fit_eighty_columns)
             cr_expect_leq(strlen(line), 80, "%s", line);
 }
 
+Test(nib, times_that_are_none_are_refused)
+{
+    static const char *const seconds[] = {"-1", "0", "nan", "inf", "1s"};
+    for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
+        cr_expect_eq(nib("gemm n=32 k=64 a=f32 --time --seconds %s", seconds[i]), 2);
+        expect_output("expected a number above 0");
+    }
+}
+
 Test(nib, layouts_convert_there_and_back)
 {
     unsigned char before[64 * 32 / 2], after[sizeof(before)];

@@ -291,3 +291,32 @@ Test(cuda_sim, two_devices_work_side_by_side)
     free_product(&p[1]);
     free_product(&p[0]);
 }
+
+/* Kernels of conversions in the cache after packing one small matrix. */
+static int converters(void)
+{
+    static product p;
+    nib_kernels *kernels;
+    int found = 0;
+    make_product(&p, "cuda:0");
+    free_product(&p);
+    cr_assert_eq(nib_kernels_open("cuda", &kernels), NIB_OK, "%s", nib_last_message());
+    for (int64_t i = 0; i < nib_kernels_count(kernels); i++) {
+        nib_kernel kernel = {.size = sizeof(kernel)};
+        cr_assert_eq(nib_kernels_get(kernels, i, &kernel), NIB_OK);
+        found += !strcmp(kernel.label, "convert");
+    }
+    nib_kernels_close(kernels);
+    return found;
+}
+
+Test(cuda_sim, a_small_conversion_is_not_worth_a_compilation)
+{
+    cr_expect_eq(converters(), 0);
+}
+
+Test(cuda_sim, a_small_conversion_is_compiled_when_it_is_asked_for)
+{
+    setenv("NIB_CUDA_CONVERT", "device", 1);
+    cr_expect_eq(converters(), 1);
+}

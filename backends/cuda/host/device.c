@@ -128,6 +128,8 @@ nib_status nib_cuda_device_open(uint32_t index, void **dev)
     device->driver = driver;
     device->handle = handle;
     read_facts(device);
+    const char *converts = nib_cuda_host->env("NIB_CUDA_CONVERT");
+    device->converts_always = converts && !strcmp(converts, "device");
     nib_cuda_nvrtc_path(driver->version, &reason); /* reads the environment, now and not later */
     double begin = nib_cuda_now_us();
     status = nib_cuda_result(driver->primary_retain(&device->context, handle),

@@ -63,6 +63,8 @@ typedef struct nib_cuda_device {
     nib_cuda_module *modules;
     nib_cuda_shapes *shapes;
     nib_cuda_module *converter; /* NULL until the first conversion */
+    bool converts_always;       /* NIB_CUDA_CONVERT=device: compiles for the smallest matrix */
+    uint64_t left_to_host;      /* bytes of conversions not worth compiling for; under lock */
 } nib_cuda_device;
 
 /* Set once by the entry function, before anything else here runs. */

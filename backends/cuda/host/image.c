@@ -4,6 +4,7 @@
  * ahead-of-time packs are made of. Run time and build time ask with the same text.
  */
 #include "host/host.h"
+#include "variants/convert.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 
 enum { MOST_ROWS = 256 };
 
-static const char flags[] = "--std=c++17 -default-device";
+/* ptxas -v: registers and spills of each kernel stand in its log (`nib kernels --show log`). */
+static const char flags[] = "--std=c++17 -default-device --ptxas-options=-v";
 
 static const nib_image_file *source_named(const char *name, size_t length)
 {
@@ -201,6 +203,21 @@ static void mark_planned(const nib_cuda_target *target, const nib_cuda_chip *chi
     }
 }
 
+/* Packing weights for any description takes it. */
+static nib_status convert_image(const char *isa,
+                                nib_status (*each)(void *user, const nib_image_request *request),
+                                void *user)
+{
+    nib_cuda_recipe recipe;
+    nib_status status =
+        nib_cuda_recipe_make(NIB_CUDA_CONVERT_SOURCE, "", NIB_CUDA_CONVERT_LABEL, isa, &recipe);
+    if (status)
+        return status;
+    status = each(user, &recipe.request);
+    nib_cuda_recipe_free(&recipe);
+    return status;
+}
+
 nib_status nib_cuda_images(const char *isa, const nib_gemm_desc *desc,
                            nib_status (*each)(void *user, const nib_image_request *request),
                            void *user)
@@ -215,11 +232,13 @@ nib_status nib_cuda_images(const char *isa, const nib_gemm_desc *desc,
     mark_planned(target, &usual, desc, planned);
     for (uint32_t i = 0; nib_cuda_chip_product(target, i, &product); i++)
         mark_planned(target, &product, desc, planned);
+    bool any = false;
     for (uint32_t i = 0; i < MOST_ROWS; i++) {
         const nib_cuda_row *row = planned[i] ? nib_cuda_row_at(i) : NULL;
         nib_status status = row ? row_image(row, &usual, desc, isa, each, user) : NIB_OK;
         if (status)
             return status;
+        any = any || row;
     }
-    return NIB_OK;
+    return any ? convert_image(isa, each, user) : NIB_OK;
 }

@@ -12,6 +12,7 @@
 
 #define NIB_CUDA_CONVERT_SOURCE "kernels/general/convert.cu"
 #define NIB_CUDA_CONVERT_ENTRY  "nib_convert"
+#define NIB_CUDA_CONVERT_LABEL  "convert"
 
 /* One launch for each plane of the target; they do not depend on each other. */
 typedef struct nib_cuda_convert_job {

@@ -7,7 +7,7 @@
 #include "decode.h"
 #include "number.h"
 
-enum binary { BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV };
+enum binary { BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV, BINARY_DIV_APPROX };
 
 static uint32_t add_f32(uint32_t a, uint32_t b)
 {
@@ -96,7 +96,7 @@ static double exact(const sim_insn *in, double x, double y)
         return sim_add_odd(x, in->mode == BINARY_SUB ? -y : y);
     }
     const double r = two(in, x, y);
-    if (in->mode == BINARY_DIV && isfinite(r) && r != 0) {
+    if (in->mode >= BINARY_DIV && isfinite(r) && r != 0) {
         const double rest = fma(-r, y, x);
         if (rest != 0) {
             uint64_t bits = sim_bits64(r);
@@ -107,11 +107,21 @@ static double exact(const sim_insn *in, double x, double y)
     return r;
 }
 
+/* div.approx multiplies by a reciprocal that is 0 from divisors above 2^126 on (PTX ISA, div): a
+ * finite number then gives 0, an infinity NaN. */
+static bool reciprocal_is_lost(const sim_insn *in, float divisor)
+{
+    return in->mode == BINARY_DIV_APPROX && fabsf(divisor) > 0x1p126f;
+}
+
 static uint64_t scalar_binary(const sim_insn *in, uint64_t a, uint64_t b, uint64_t c)
 {
     (void)c;
     if (in->type == SIM_F64) {
         return output64(two(in, sim_f64(a), sim_f64(b)));
+    }
+    if (reciprocal_is_lost(in, input(in, b))) {
+        return output(in, input(in, a) * copysignf(0.0f, input(in, b)));
     }
     const double r = exact(in, (double)input(in, a), (double)input(in, b));
     return output(in, sim_round_f32(r, (enum sim_round)in->round));
@@ -148,8 +158,7 @@ bool sim_decode_float_divide(sim_linker *linker, sim_insn *in)
     if (in->mode != 0) {
         return false; /* rem */
     }
-    in->mode = BINARY_DIV;
-    sim_take_of(linker, inexact);
+    in->mode = sim_take_of(linker, inexact) == 0 ? BINARY_DIV_APPROX : BINARY_DIV;
     in->scalar = scalar_binary;
     in->exec = sim_apply2;
     return take_float_modes(linker, in) && sim_operands(linker, in, "dss");

@@ -104,34 +104,28 @@ NIB_DEVICE float nib_block_sum(uint32_t rings, int token, int row)
     return sum;
 }
 
-NIB_DEVICE void nib_store_block(const nib_cuda_params &p, uint32_t rings, int tile, int part)
+/* Sums of the block on their way out: outputs, or partial sums where K has parts. `paired`: gated,
+ * without parts; the halves of every warp's units are rows n and n + N/2. */
+NIB_DEVICE void nib_store_block(const nib_cuda_params &p, uint32_t rings, int tile, int part,
+                                bool paired)
 {
-    constexpr int rows = NIB_SPEC_WARPS_N * NIB_ROWS;
+    const int half = paired ? NIB_ROWS / 2 : NIB_ROWS, rows = NIB_SPEC_WARPS_N * half;
+    const int64_t columns = paired ? p.n / 2 : p.n;
+#pragma unroll 1
     for (int o = nib_thread(); o < rows * (int)p.m; o += NIB_SPEC_WARPS * 32) {
-        const int row = o % rows, token = o / rows;
+        const int token =
+            paired ? o / (NIB_SPEC_WARPS_N * NIB_ROWS / 2) : o / (NIB_SPEC_WARPS_N * NIB_ROWS);
+        const int row = o - token * rows;
         const int64_t n = (int64_t)tile * rows + row;
-        if (n >= p.n)
+        if (n >= columns)
             continue;
-        const float sum = nib_block_sum(rings, token, row);
+        const int at = paired ? row / (NIB_ROWS / 2) * NIB_ROWS + row % (NIB_ROWS / 2) : row;
+        const float sum = nib_block_sum(rings, token, at);
         if (p.split > 1)
             p.partial[((int64_t)part * p.m + token) * p.n + n] = sum;
         else
-            nib_epilogue_store(p, token, n, sum);
-    }
-}
-
-/* Gated without parts of K: the halves of every warp's units are rows n and n + N/2. */
-NIB_DEVICE void nib_store_pairs(const nib_cuda_params &p, uint32_t rings, int tile)
-{
-    constexpr int half = NIB_ROWS / 2, rows = NIB_SPEC_WARPS_N * half;
-    for (int o = nib_thread(); o < rows * (int)p.m; o += NIB_SPEC_WARPS * 32) {
-        const int row = o % rows, token = o / rows;
-        const int64_t n = (int64_t)tile * rows + row;
-        if (n >= p.n / 2)
-            continue;
-        const int at = row / half * NIB_ROWS + row % half;
-        nib_epilogue_store_gated(p, token, n, nib_block_sum(rings, token, at),
-                                 nib_block_sum(rings, token, at + half));
+            nib_epilogue_put(p, token, n, sum,
+                             paired ? nib_block_sum(rings, token, at + half) : 0.0f, paired);
     }
 }
 
@@ -167,8 +161,5 @@ extern "C" __global__ void __launch_bounds__(NIB_SPEC_WARPS * 32, NIB_SPEC_RESID
     __syncwarp(); /* the ring is drained: sums may overwrite it */
     nib_put_sums(warp, sums);
     __syncthreads(); /* all warps' sums are there */
-    if (paired && NIB_HALVES > 1)
-        nib_store_pairs(p, rings, tile);
-    else
-        nib_store_block(p, rings, tile, part);
+    nib_store_block(p, rings, tile, part, paired && NIB_HALVES > 1);
 }

@@ -111,22 +111,33 @@ NIB_DEVICE float nib_affine(const nib_cuda_params &p, float act_factor, float bi
     return y;
 }
 
+/* A call, at the end of all kernels: most outputs do not need it, and its code would be copied to
+ * every place that stores, which takes the compiler long. */
+static __device__ __noinline__ float nib_activation(float x, int32_t epilogue)
+{
+    return epilogue == NIB_EPILOGUE_GELU ? nib_gelu(x) : nib_silu(x);
+}
+
+/* What follows alpha and bias, but for gated products. */
+NIB_DEVICE float nib_curve(const nib_cuda_params &p, float y)
+{
+    if (p.epilogue == NIB_EPILOGUE_RELU)
+        return y < 0 ? 0.0f : y; /* NaN stays */
+    return p.epilogue == NIB_EPILOGUE_NONE ? y : nib_activation(y, p.epilogue);
+}
+
 /* One output but for its cast, of every epilogue that is not gated. */
 NIB_DEVICE float nib_epilogue_value(const nib_cuda_params &p, float act_factor, float bias,
                                     float value)
 {
-    const float y = nib_affine(p, act_factor, bias, value);
-    if (p.epilogue == NIB_EPILOGUE_RELU)
-        return y < 0 ? 0.0f : y; /* NaN stays */
-    if (p.epilogue == NIB_EPILOGUE_GELU)
-        return nib_gelu(y);
-    if (p.epilogue == NIB_EPILOGUE_SILU)
-        return nib_silu(y);
-    return y;
+    return nib_curve(p, nib_affine(p, act_factor, bias, value));
 }
 
-/* Column n of out, row m, from the sum of row n of W. */
-NIB_DEVICE void nib_epilogue_store(const nib_cuda_params &p, int64_t m, int64_t n, float sum)
+/* Column n of out, row m, from the sum of row n of W; `gated`: of n < N/2 from the sums of rows n
+ * and n + N/2, the latter `up`. One function for both, because stores are most of a kernel's code.
+ */
+NIB_DEVICE void nib_epilogue_put(const nib_cuda_params &p, int64_t m, int64_t n, float sum,
+                                 float up, bool gated)
 {
     const int64_t at = m * p.ldo + n;
     if constexpr (NIB_LATE_SCALE) {
@@ -138,20 +149,27 @@ NIB_DEVICE void nib_epilogue_store(const nib_cuda_params &p, int64_t m, int64_t 
             return;
         }
     }
-    const float value = nib_sum_value(p, n, sum);
-    nib_store_float(p.out, at, p.out_type,
-                    nib_epilogue_value(p, nib_act_factor(p, m), nib_bias(p, n), value));
+    const float factor = nib_act_factor(p, m);
+    float y = nib_affine(p, factor, nib_bias(p, n), nib_sum_value(p, n, sum));
+    if (gated) {
+        const int64_t other = n + p.n / 2;
+        y = nib_activation(y, NIB_EPILOGUE_SILU) *
+            nib_affine(p, factor, nib_bias(p, other), nib_sum_value(p, other, up));
+    } else {
+        y = nib_curve(p, y);
+    }
+    nib_store_float(p.out, at, p.out_type, y);
 }
 
-/* Column n < N/2 of a gated product from the sums of rows n and n + N/2. */
-NIB_DEVICE void nib_epilogue_store_gated(const nib_cuda_params &p, int64_t m, int64_t n,
-                                         float gate, float up)
+NIB_DEVICE void nib_epilogue_store(const nib_cuda_params &p, int64_t m, int64_t n, float sum)
 {
-    const int64_t other = n + p.n / 2;
-    const float factor = nib_act_factor(p, m);
-    const float x1 = nib_affine(p, factor, nib_bias(p, n), nib_sum_value(p, n, gate));
-    const float x2 = nib_affine(p, factor, nib_bias(p, other), nib_sum_value(p, other, up));
-    nib_store_float(p.out, m * p.ldo + n, p.out_type, nib_silu(x1) * x2);
+    nib_epilogue_put(p, m, n, sum, 0.0f, false);
+}
+
+NIB_DEVICE void nib_epilogue_store_gated(const nib_cuda_params &p, int64_t m, int64_t n, float gate,
+                                         float up)
+{
+    nib_epilogue_put(p, m, n, gate, up, true);
 }
 
 #endif

@@ -184,7 +184,7 @@ NIB_DEVICE void store_out(const nib_cuda_params &p, int64_t m0, const float *sum
             const float sum = column_sum(c[i], from[i]);
             if constexpr (GATED) {
                 const float up = column_sum(other[i], from[TILE_N / 2 + i]);
-                y[i] = nib_silu(nib_affine(p, factor, c[i].bias, sum)) *
+                y[i] = nib_activation(nib_affine(p, factor, c[i].bias, sum), NIB_EPILOGUE_SILU) *
                        nib_affine(p, factor, other[i].bias, up);
             } else {
                 y[i] = nib_epilogue_value(p, factor, c[i].bias, sum);

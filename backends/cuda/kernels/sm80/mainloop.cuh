@@ -514,12 +514,13 @@ NIB_DEVICE void mainloop_run(const nib_cuda_params &p, const warp_place &place, 
     x.left = k_end - k_begin;
     x.group_left = p.group - (int64_t)k_begin * STAGE_K % p.group;
 #pragma unroll 1
-    for (int i = 0; i < NIB_SPEC_STAGES - 1; i++) {
+    for (int i = 0; i < NIB_SPEC_STAGES; i++) {
         start_stage(p, x);
         store_held(x);
     }
     operands o[2];
-    turn_ring(p, x);
+    nib_copy_wait<NIB_SPEC_STAGES - 1>();
+    __syncthreads(); /* the first stage is there */
     fetch<0>(x.read, place, s, o[0]);
 #pragma unroll 1
     while (x.left > 0)

@@ -97,6 +97,7 @@ static bool parse_options(options *o, int argc, char **argv)
         {"smoke", 0, 0, 'S'},   {"cublas", 1, 0, 'b'}, {"no-cublas", 0, 0, 'B'},
         {"anchors", 1, 0, 'a'}, {"csv", 1, 0, 's'},    {0, 0, 0, 0}};
     bool good = true;
+    char rest;
     for (int c; good && (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (c) {
         case 'c':
@@ -120,7 +121,7 @@ static bool parse_options(options *o, int argc, char **argv)
             o->smoke = true;
             break;
         case 'D':
-            o->device = atoi(optarg);
+            good = sscanf(optarg, "%d%c", &o->device, &rest) == 1 && o->device >= 0;
             break;
         case 'b':
             o->cublas_path = optarg;
@@ -201,8 +202,8 @@ static void print_cell(const options *o, const cuda_shape *s, const cuda_cell *c
         printf(" | floor %.0f%%", 100 * a->floor / us);
     }
     printf("\n");
-    if (o->facts && c->facts[0])
-        printf("       %s\n", c->facts);
+    if (o->facts)
+        fputs(c->facts, stdout);
 }
 
 static void csv_time(FILE *csv, double us)

@@ -262,8 +262,6 @@ static void read_facts(nib_gemm *gemm, int64_t m, cuda_cell *cell)
     char *text = malloc(EXPLAIN_BYTES);
     if (text && !nib_gemm_explain(gemm, m, text, EXPLAIN_BYTES, NULL)) {
         char *facts = strstr(text, "\nkernel  ");
-        for (char *at = facts; at && *at; at++)
-            *at = *at == '\n' ? ' ' : *at;
         if (facts)
             snprintf(cell->facts, sizeof(cell->facts), "%s", facts + 9);
     }

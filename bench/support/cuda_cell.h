@@ -49,7 +49,7 @@ typedef struct cuda_cell {
     double error, worst; /* bench_problem_error */
     bool wrong;          /* and so not timed */
     cuda_times ours;
-    char facts[512]; /* what the backend says of the kernel, "" if nothing */
+    char facts[1024]; /* lines: what the backend says of the kernel, "" if nothing */
 } cuda_cell;
 
 /* Each answers false with a line on stderr. The caller sets cuda, dev, cublas, desc and smoke of a

@@ -8,6 +8,7 @@
 #include "base/status.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct nib_event {
     nib_device *dev;
@@ -55,7 +56,10 @@ nib_status nib_event_elapsed(nib_event *from, nib_event *to, double *us)
     if (!from || !to || !us)
         return nib_fail(NIB_INVALID, "nib_event_elapsed needs two events and a place for the time");
     if (from->dev != to->dev)
-        return nib_fail(NIB_INVALID, "the events are of two devices, %s and %s",
-                        from->dev->info.selector, to->dev->info.selector);
+        return nib_fail(NIB_INVALID, "the events are of two devices, %s and %s%s",
+                        from->dev->info.selector, to->dev->info.selector,
+                        strcmp(from->dev->info.selector, to->dev->info.selector)
+                            ? ""
+                            : " opened again: make both with one nib_device");
     return from->dev->backend->api.event_elapsed(from->dev->handle, from->handle, to->handle, us);
 }

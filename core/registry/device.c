@@ -12,15 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t devices_of(const nib_backend *backend)
+enum { WHY_BYTES = 256 };
+
+/* The number of a backend's devices. `why` says, when it has none, what the reason is. */
+static uint32_t devices_or_why(const nib_backend *backend, char why[WHY_BYTES])
 {
     uint32_t count = 0;
-    char why[256] = "";
-    nib_status status = backend->api.device_count(&count, why, sizeof(why));
-    if (status || count == 0)
-        nib_log(NIB_LOG_INFO, "backend '%s' has no device: %s", backend->api.name,
-                status ? nib_last_message() : why);
-    return status ? 0 : count;
+    why[0] = '\0';
+    nib_status status = backend->api.device_count(&count, why, WHY_BYTES);
+    if (status) {
+        count = 0;
+        snprintf(why, WHY_BYTES, "%s", nib_last_message());
+    }
+    if (count == 0)
+        nib_log(NIB_LOG_INFO, "backend '%s' has no device: %s", backend->api.name, why);
+    return count;
+}
+
+static uint32_t devices_of(const nib_backend *backend)
+{
+    char why[WHY_BYTES];
+    return devices_or_why(backend, why);
 }
 
 nib_status nib_device_at(uint32_t index, const nib_backend **backend, uint32_t *local)
@@ -52,17 +64,19 @@ static void list_devices(char *out, size_t capacity)
         nib_text_add(&text, "none");
 }
 
-static nib_status no_such_device(const char *selector)
+/* `why`: the reason that the backend has none at all, "" when that is not it. */
+static nib_status no_such_device(const char *selector, const char *why)
 {
     char names[512];
     list_devices(names, sizeof(names));
-    return nib_fail(NIB_MISSING, "no device '%s'; there are: %s", selector, names);
+    return nib_fail(NIB_MISSING, "no device '%s'%s%s%s; there are: %s", selector,
+                    why[0] ? " (" : "", why, why[0] ? ")" : "", names);
 }
 
 /* "name" or "name:index". */
 static nib_status select_device(const char *selector, const nib_backend **backend, uint32_t *local)
 {
-    char name[32];
+    char name[32], why[WHY_BYTES] = "";
     size_t length = strcspn(selector, ":");
     int64_t index = 0;
     if (length == 0 || length >= sizeof(name) ||
@@ -72,8 +86,9 @@ static nib_status select_device(const char *selector, const nib_backend **backen
     memcpy(name, selector, length);
     name[length] = '\0';
     const nib_backend *found = nib_registry_find(name);
-    if (!found || index >= devices_of(found))
-        return no_such_device(selector);
+    uint32_t count = found ? devices_or_why(found, why) : 0;
+    if (index >= count)
+        return no_such_device(selector, count ? "" : why);
     *backend = found;
     *local = (uint32_t)index;
     return NIB_OK;
@@ -145,7 +160,7 @@ nib_status nib_device_open(nib_context *ctx, const char *selector, nib_device **
     } else {
         status = nib_device_at(0, &backend, &local);
         if (status)
-            status = no_such_device("auto");
+            status = no_such_device("auto", "");
     }
     if (status)
         return status;

@@ -405,6 +405,24 @@ Test(events, time_what_lies_between)
     time_a_pause("null");
 }
 
+Test(events, of_a_device_opened_twice_are_told_apart)
+{
+    product p[2];
+    nib_event *from, *to;
+    double us = -1;
+    for (int i = 0; i < 2; i++)
+        make(&p[i], "null", LINE);
+    cr_assert_eq(nib_event_create(p[0].dev, &from), NIB_OK);
+    cr_assert_eq(nib_event_create(p[1].dev, &to), NIB_OK);
+    cr_expect_eq(nib_event_elapsed(from, to, &us), NIB_INVALID);
+    cr_expect(strstr(nib_last_message(), "opened again"), "%s", nib_last_message());
+    cr_expect_eq(us, -1);
+    nib_event_destroy(from);
+    nib_event_destroy(to);
+    for (int i = 0; i < 2; i++)
+        drop(&p[i]);
+}
+
 Test(gemm, the_environment_names_the_variant_to_run)
 {
     product p;

@@ -372,6 +372,23 @@ Test(cuda_host, a_child_gets_a_clear_error_and_leaves_the_driver_alone)
     free_product(&p);
 }
 
+Test(cuda_host, opening_a_device_that_is_not_there_tells_the_reason)
+{
+    nib_device *dev = NULL;
+    uint32_t count = 0;
+    cr_assert_eq(nib_device_count(ctx, &count), NIB_OK); /* starts the driver */
+    cr_expect_eq(nib_device_open(ctx, "cuda:5", &dev), NIB_MISSING);
+    cr_expect_str_eq(nib_last_message(), "no device 'cuda:5'; there are: cuda:0, cpu:0");
+    pid_t child = fork();
+    if (child == 0) {
+        int wrong = nib_device_open(ctx, "cuda:0", &dev) != NIB_MISSING;
+        wrong |= 2 * !strstr(nib_last_message(), "before fork()");
+        wrong |= 4 * !strstr(nib_last_message(), "there are: cpu:0");
+        _exit(wrong);
+    }
+    cr_expect_eq(wait_for(child), 0);
+}
+
 Test(cuda_host, a_child_may_open_what_its_parent_did_not)
 {
     pid_t child = fork();

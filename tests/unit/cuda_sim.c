@@ -197,6 +197,29 @@ Test(cuda_sim, a_captured_run_replays)
     free_product(&p);
 }
 
+Test(cuda_sim, pointers_between_elements_give_the_same_bits)
+{
+    static product p;
+    uint16_t want[ROWS * N], got[ROWS * N];
+    void *act, *out;
+    make_product(&p, "cuda:0");
+    run_plain(&p, want);
+    cr_assert_eq(nib_memory_alloc(p.dev, ACT_BYTES + 1, &act), NIB_OK);
+    cr_assert_eq(nib_memory_alloc(p.dev, OUT_BYTES + 1, &out), NIB_OK);
+    nib_gemm_args args = p.args;
+    args.act = (char *)act + 1;
+    args.out = (char *)out + 1;
+    cr_assert_eq(
+        nib_memory_copy(p.dev, (char *)act + 1, p.args.act, ACT_BYTES, NIB_COPY_ON_DEVICE, NULL),
+        NIB_OK);
+    cr_expect_eq(nib_gemm_run(p.gemm, p.weights, &args), NIB_OK, "%s", nib_last_message());
+    download(&p, args.out, got);
+    cr_expect_arr_eq(got, want, OUT_BYTES);
+    nib_memory_free(p.dev, act);
+    nib_memory_free(p.dev, out);
+    free_product(&p);
+}
+
 typedef struct worker {
     const product *p;
     void *out;

@@ -304,6 +304,24 @@ Test(nib, bandwidth_of_devices_is_called_nominal)
     expect_output("of the nominal read bandwidth");
 }
 
+Test(nib, times_fit_eighty_columns)
+{
+    cr_expect_eq(nib("gemm n=32 k=64 a=f32 --time --check --seconds 0.01"), 0);
+    expect_output("second run");
+    for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n"))
+        if (strncmp(line, "device ", 7)) /* may have a long name */
+            cr_expect_leq(strlen(line), 80, "%s", line);
+}
+
+Test(nib, times_that_are_none_are_refused)
+{
+    static const char *const seconds[] = {"-1", "0", "nan", "inf", "1s"};
+    for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
+        cr_expect_eq(nib("gemm n=32 k=64 a=f32 --time --seconds %s", seconds[i]), 2);
+        expect_output("expected a number above 0");
+    }
+}
+
 Test(nib, layouts_convert_there_and_back)
 {
     unsigned char before[64 * 32 / 2], after[sizeof(before)];
@@ -484,6 +502,8 @@ Test(nib, compile_makes_each_kernel_once_and_kernels_lists_it)
     expect_output("\"images\": 4");
     cr_expect_eq(nib("kernels"), 0);
     expect_output("null_1   89 B  cache  null-i4-m1");
+    cr_expect_eq(nib("kernels --isa null_9"), 0);
+    expect_output("no kernels of that backend and ISA");
     cr_assert(!system("mv a.nibpack packs"));
     cr_expect_eq(nib("kernels"), 0);
     expect_output("8 kernels");

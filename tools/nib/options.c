@@ -5,6 +5,7 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +120,7 @@ static bool store(const tool_option *option, const char *text)
     }
     case TOOL_REAL: {
         double value = strtod(text, &end);
-        if (errno || end == text || *end)
+        if (errno || end == text || *end || !(value > 0) || !isfinite(value))
             return false;
         *(double *)option->out = value;
         return true;
@@ -169,7 +170,7 @@ static bool parse_option(const tool_verb *verb, const tool_option *options, int 
         value = argv[++*at];
     if (!store(option, value)) {
         const char *want = option->kind == TOOL_INT    ? "a whole number"
-                           : option->kind == TOOL_REAL ? "a number"
+                           : option->kind == TOOL_REAL ? "a number above 0"
                                                        : "fewer repetitions";
         *code = tool_usage(verb, "--%s %s: expected %s", option->name, value, want);
         return false;

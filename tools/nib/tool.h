@@ -69,7 +69,7 @@ typedef struct tool_list {
 typedef enum tool_option_kind {
     TOOL_FLAG, /* bool */
     TOOL_INT,  /* int64_t */
-    TOOL_REAL, /* double */
+    TOOL_REAL, /* double, finite and above 0 */
     TOOL_TEXT, /* const char * */
     TOOL_LIST  /* tool_list: may stand several times */
 } tool_option_kind;

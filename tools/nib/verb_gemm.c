@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_BUDGET 3e8
+#define CHECK_BUDGET  3e8
+#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
+#define LABEL_COLUMNS 9 /* what a line begins with */
+#define LINE_COLUMNS  80
 
 typedef struct gemm_options {
     tool_case_options product;
@@ -54,7 +57,8 @@ static void say_time(const tool_runner *r, const tool_timing *t, const tool_prod
     printf("  rate     %.1f GB/s of packed weights", gb_per_s);
     if (info->read_gb_per_s > 0)
         printf(" (%.0f%% of the nominal read bandwidth)", 100 * gb_per_s / info->read_gb_per_s);
-    printf(", %.1f GFLOP/s%s\n", flop / t->median_us * 1e-3, r->copies > 1 ? ", cold weights" : "");
+    printf("\n           %.1f GFLOP/s%s\n", flop / t->median_us * 1e-3,
+           r->copies > 1 ? ", cold weights" : "");
 }
 
 /* Everything from opening the library to the first result, but for what only makes the operands. */
@@ -76,7 +80,8 @@ static void say_images(const tool_startup *s)
             any = true;
         }
     if (any)
-        printf("; loaded in %s: part of pack and prepare\n", tool_format_us(text, s->loads.us));
+        printf("; loaded in %s:\n%*spart of pack and prepare\n", tool_format_us(text, s->loads.us),
+               LABEL_COLUMNS, "");
 }
 
 static void say_start(const tool_startup *s, const tool_runner *r)
@@ -88,12 +93,18 @@ static void say_start(const tool_startup *s, const tool_runner *r)
                  {"create", r->create_us},   {"pack", r->pack_us},
                  {"upload", r->upload_us},   {"prepare", r->prepare_us},
                  {"first run", r->first_us}, {"second run", r->second_us}};
-    char text[32];
-    printf("set up   ");
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        printf("%s%s %s", i ? ", " : "", parts[i].name, tool_format_us(text, parts[i].us));
+    char text[32], part[96];
+    int column = printf("set up   ");
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        int length =
+            snprintf(part, sizeof(part), "%s %s", parts[i].name, tool_format_us(text, parts[i].us));
         if (i == 1 && s->driver_us > 0)
-            printf(" (its driver %s)", tool_format_us(text, s->driver_us));
+            length += snprintf(part + length, sizeof(part) - (size_t)length, " (its driver %s)",
+                               tool_format_us(text, s->driver_us));
+        if (i && column + 3 + length > LINE_COLUMNS) /* a comma before and one behind */
+            column = printf(",\n%*s%s", LABEL_COLUMNS, "", part) - 2;
+        else
+            column += printf("%s%s", i ? ", " : "", part);
     }
     printf("\n");
     say_images(s);

@@ -121,7 +121,9 @@ static void print_json(nib_kernels *list, const int64_t *numbers, int64_t count)
     tool_json_end(&out, ']');
 }
 
-static void print_table(nib_kernels *list, const int64_t *numbers, int64_t count, bool csv)
+/* `chosen`: only some of the kernels there are were asked for. */
+static void print_table(nib_kernels *list, const int64_t *numbers, int64_t count, bool csv,
+                        bool chosen)
 {
     /* The label last: the longest, and with the others it fits 80 columns. */
     static const char *const heads[] = {"key", "isa", ">bytes", "from", "label"};
@@ -153,7 +155,9 @@ static void print_table(nib_kernels *list, const int64_t *numbers, int64_t count
     }
     tool_table_end(&table, csv ? TOOL_CSV : TOOL_TABLE);
     char total[32];
-    if (!csv && !count)
+    if (!csv && !count && chosen)
+        puts("\nno kernels of that backend and ISA: 'nib kernels' lists what there is");
+    else if (!csv && !count)
         puts("\nno kernels: a backend that compiles fills the cache when a product is prepared,"
              "\nand 'nib compile' writes packs");
     else if (!csv)
@@ -254,7 +258,7 @@ static tool_exit work(const kernels_options *o, nib_kernels *list)
         for (int64_t i = 0; i < count; i++)
             print_details(list, numbers[i]);
     else
-        print_table(list, numbers, count, o->csv);
+        print_table(list, numbers, count, o->csv, o->backend || o->isa);
     free(numbers);
     return code;
 }

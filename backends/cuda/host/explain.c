@@ -60,18 +60,21 @@ nib_status nib_cuda_explain(void *dev, void *kernel, int64_t m, char *text, size
     nib_cuda_label(k->row, &k->desc, label, sizeof(label));
     double share =
         device->threads_unit > 0 ? 100.0 * f.resident * shape.block / device->threads_unit : 0;
-    int length = snprintf(
-        text, capacity,
-        "%s: %d registers and %d bytes of spills a thread, %d + %u bytes of shared memory a block "
-        "(static + dynamic), %d blocks on a multiprocessor: occupancy %.0f%%\n"
-        "  grid %u x %u x %u of %u threads, K in %d parts, workspace %llu bytes for m = %lld; "
-        "predicted %.1f us and %.1f us for the launch, bound by %s\n"
-        "  code for %s from %s in %.1f ms, loaded in %.1f ms\n",
-        label, f.registers, f.local, f.shared, shape.shared_bytes, f.resident, share, shape.grid[0],
-        shape.grid[1], shape.grid[2], shape.block, shape.split > 1 ? shape.split : 1,
-        (unsigned long long)shape.workspace_bytes, (long long)m, us, NIB_CUDA_LAUNCH_US, bound,
-        k->module->isa, origin_name(k->module->origin), k->module->image_us * 1e-3,
-        k->module->load_us * 1e-3);
+    int length = snprintf(text, capacity,
+                          "%s\n"
+                          "  %d registers and %d bytes of spills a thread\n"
+                          "  %d + %u bytes of shared memory a block (static + dynamic)\n"
+                          "  %d blocks on a multiprocessor: occupancy %.0f%%\n"
+                          "  grid %u x %u x %u of %u threads, K in %d parts\n"
+                          "  workspace %llu bytes for m = %lld\n"
+                          "  bound by %s: predicted %.1f us and %.1f us for the launch\n"
+                          "  code for %s from %s in %.1f ms, loaded in %.1f ms",
+                          label, f.registers, f.local, f.shared, shape.shared_bytes, f.resident,
+                          share, shape.grid[0], shape.grid[1], shape.grid[2], shape.block,
+                          shape.split > 1 ? shape.split : 1,
+                          (unsigned long long)shape.workspace_bytes, (long long)m, bound, us,
+                          NIB_CUDA_LAUNCH_US, k->module->isa, origin_name(k->module->origin),
+                          k->module->image_us * 1e-3, k->module->load_us * 1e-3);
     if (needed)
         *needed = (size_t)length + 1;
     return NIB_OK;

@@ -11,25 +11,16 @@
 
 #include "kernels/common/params.h"
 
-__device__ __forceinline__ float load_bias(const nib_cuda_params &p, int64_t row)
-{
-    if (p.bias_type == NIB_F32)
-        return load_float<NIB_F32>(p.bias, row);
-    if (p.bias_type == NIB_F16)
-        return load_float<NIB_F16>(p.bias, row);
-    return p.bias_type == NIB_BF16 ? load_float<NIB_BF16>(p.bias, row) : 0;
-}
-
 /* alpha x + bias, for row `row` of W. */
 __device__ __forceinline__ float finish_linear(const nib_cuda_params &p, float x, int64_t m,
                                                int64_t row)
 {
     if (p.act_scale_mode == NIB_ACT_SCALE_TENSOR)
-        x *= ((const float *)p.act_scale)[0];
+        x *= load_given<NIB_F32>(p.act_scale, 0);
     if (p.act_scale_mode == NIB_ACT_SCALE_ROW)
-        x *= ((const float *)p.act_scale)[m];
+        x *= load_given<NIB_F32>(p.act_scale, m);
     x *= p.alpha;
-    return p.bias_type ? x + load_bias(p, row) : x;
+    return p.bias_type ? x + nib_load_float(p.bias, row, p.bias_type) : x;
 }
 
 __device__ __forceinline__ float silu(float x)
@@ -58,7 +49,7 @@ __device__ __forceinline__ void finish(const nib_cuda_params &p, float x1, float
 {
     int64_t at = m * p.ldo + col;
     if (p.out_type == NIB_I32) {
-        ((int32_t *)p.out)[at] = __float_as_int(x1);
+        nib_store_element<4>(p.out, at, nib_bits_from_float(x1));
         return;
     }
     float y = finish_linear(p, x1, m, col);
@@ -66,11 +57,7 @@ __device__ __forceinline__ void finish(const nib_cuda_params &p, float x1, float
         y = silu(y) * finish_linear(p, x2, m, p.n / 2 + col);
     else
         y = activate(p.epilogue, y);
-    if (p.out_type == NIB_F32)
-        ((float *)p.out)[at] = y;
-    else
-        ((uint16_t *)p.out)[at] =
-            (uint16_t)(p.out_type == NIB_F16 ? nib_f16_from_float(y) : nib_bf16_from_float(y));
+    nib_store_float(p.out, at, p.out_type, y);
 }
 
 #endif

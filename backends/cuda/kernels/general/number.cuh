@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the general kernel needs of numbers beyond kernels/common/types.cuh: small floats of any
- * format, and loads of elements at their natural alignment. Exact; nothing flushes subnormals.
+ * format, and loads of elements as f32. Exact; nothing flushes subnormals.
  */
 #ifndef NIB_CUDA_GENERAL_NUMBER_CUH
 #define NIB_CUDA_GENERAL_NUMBER_CUH
@@ -31,7 +31,7 @@ __device__ __forceinline__ float small_integer(int32_t value)
     return nib_float_from_bits(0x4b400000u + (uint32_t)value) - 12582912.0f;
 }
 
-/* Element `at` of an array of TYPE. */
+/* Element `at` of an array of TYPE at its natural alignment: of packed weights. */
 template <int TYPE> __device__ __forceinline__ float load_float(const void *array, int64_t at)
 {
     if (TYPE == NIB_I8)
@@ -41,6 +41,14 @@ template <int TYPE> __device__ __forceinline__ float load_float(const void *arra
     uint32_t bits =
         nib_element_bytes(TYPE) == 2 ? ((const uint16_t *)array)[at] : ((const uint8_t *)array)[at];
     return nib_float_from<TYPE>(bits);
+}
+
+/* The same of an array of the caller's, which may lie at any address. */
+template <int TYPE> __device__ __forceinline__ float load_given(const void *array, int64_t at)
+{
+    if (nib_element_bytes(TYPE) == 1)
+        return load_float<TYPE>(array, at);
+    return nib_float_from<TYPE>(nib_load_element<nib_element_bytes(TYPE)>(array, at));
 }
 
 /* QLoRA, Dettmers et al. 2023, appendix E. */

@@ -38,7 +38,7 @@ __device__ __forceinline__ element act_element(const nib_cuda_params &p, int64_t
 #if NIB_INTEGER
     return ((const int8_t *)p.act)[at];
 #else
-    float value = load_float<NIB_ACT>(p.act, at);
+    float value = load_given<NIB_ACT>(p.act, at);
     if (p.act_scale_mode == NIB_ACT_SCALE_MX)
         value *= load_float<NIB_E8M0>(p.act_scale, m * ((p.k + 31) >> 5) + (k >> 5));
     return value;

@@ -6,6 +6,7 @@
  */
 #include <nibblas/backend.h>
 
+#include "variants/rules.h"
 #include "variants/variants.h"
 
 #include <stddef.h>
@@ -41,11 +42,6 @@ static bool sums_integers(const nib_gemm_desc *desc)
     return desc->acc_type == NIB_I32 && desc->act_scale != NIB_ACT_SCALE_MX;
 }
 
-static bool gated(const nib_gemm_desc *desc)
-{
-    return desc->epilogue == NIB_EPILOGUE_SILU_GATED;
-}
-
 static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                  nib_cuda_spec *text)
 {
@@ -59,17 +55,12 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_GROUPING", grouping(weight));
     nib_cuda_spec_add(text, "NIB_INTEGER", sums_integers(desc));
     nib_cuda_spec_add(text, "NIB_TILE_M", row->tile_m);
-    nib_cuda_spec_add(text, "NIB_GATED", gated(desc));
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
+    nib_cuda_spec_add(text, "NIB_GATED", nib_cuda_gated(desc));
 }
 
 static int64_t tiles_of_n(const nib_gemm_desc *desc)
 {
-    return ceil_div(gated(desc) ? desc->weight.n / 2 : desc->weight.n, TILE_N);
+    return nib_cuda_ceil_div(nib_cuda_gated(desc) ? desc->weight.n / 2 : desc->weight.n, TILE_N);
 }
 
 /* Parts of K that give each multiprocessor two blocks. */
@@ -92,7 +83,7 @@ static int64_t parts(const nib_cuda_chip *chip, const nib_gemm_desc *desc, int64
 static uint64_t workspace(const nib_cuda_row *row, const nib_cuda_chip *chip,
                           const nib_gemm_desc *desc, int64_t m)
 {
-    int64_t tiles_m = ceil_div(m, row->tile_m), most = 0;
+    int64_t tiles_m = nib_cuda_ceil_div(m, row->tile_m), most = 0;
     for (int64_t t = 1; t <= tiles_m; t++) {
         int64_t split = parts(chip, desc, t), rows = t < tiles_m ? t * row->tile_m : m;
         if (split == 1)
@@ -106,7 +97,7 @@ static uint64_t workspace(const nib_cuda_row *row, const nib_cuda_chip *chip,
 static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                   int64_t m, nib_cuda_shape *out)
 {
-    int64_t tiles_m = ceil_div(m, row->tile_m), split = parts(chip, desc, tiles_m);
+    int64_t tiles_m = nib_cuda_ceil_div(m, row->tile_m), split = parts(chip, desc, tiles_m);
     /* The kernel strides over its tiles, so that any grid will do: each block then has several. */
     int64_t most = (int64_t)chip->units * 64, tiles_n = tiles_of_n(desc) * split;
     int64_t blocks = tiles_m > most / tiles_n ? most : tiles_m * tiles_n;
@@ -121,9 +112,9 @@ static double predict(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
                       int64_t m, const char **bound)
 {
     const nib_variant *v = &row->variant;
-    int64_t tiles_m = ceil_div(m, row->tile_m), split = parts(chip, desc, tiles_m);
+    int64_t tiles_m = nib_cuda_ceil_div(m, row->tile_m), split = parts(chip, desc, tiles_m);
     double k = (double)desc->weight.k, columns = (double)tiles_of_n(desc) * TILE_N;
-    double codes = (gated(desc) ? 2 : 1) * columns * k;
+    double codes = (nib_cuda_gated(desc) ? 2 : 1) * columns * k;
     double blocks = (double)tiles_m * (double)tiles_of_n(desc) * (double)split;
     double busy = blocks < chip->units ? blocks / chip->units : 1;
     double units = chip->units * busy;

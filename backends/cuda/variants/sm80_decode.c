@@ -7,87 +7,22 @@
  */
 #include <nibblas/backend.h>
 
+#include "variants/rules.h"
 #include "variants/variants.h"
 
 #include <math.h>
 #include <stddef.h>
 
-enum { STAGE_K = 128, UNIT_N = 16, MOST_PARTS = 8 };
+enum { UNIT_N = 16, MOST_PARTS = 8 };
 /* Columns and groups are counted in 32 bits. */
 static const int64_t most_k = (int64_t)1 << 30;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* ---- what a description means here ---- */
-
-static bool is_integer(nib_type type)
-{
-    return (type >= NIB_U1 && type <= NIB_U8) || (type >= NIB_I1 && type <= NIB_I8);
-}
-
-static int type_bits(nib_type type)
-{
-    if (is_integer(type))
-        return type - (type >= NIB_I1 ? NIB_I1 : NIB_U1) + 1;
-    switch (type) {
-    case NIB_TYPE_NONE:
-        return 0;
-    case NIB_F32:
-    case NIB_I32:
-        return 32;
-    case NIB_F16:
-    case NIB_BF16:
-        return 16;
-    case NIB_NF4:
-    case NIB_E2M1:
-    case NIB_LUT4:
-        return 4;
-    case NIB_E3M2:
-    case NIB_E2M3:
-        return 6;
-    default:
-        return 8;
-    }
-}
-
-static int element_bytes(nib_type type)
-{
-    return (type_bits(type) + 7) / 8;
-}
-
-static bool is_table(nib_type type)
-{
-    return type == NIB_NF4 || type == NIB_LUT4;
-}
-
-static bool multiplies_integers(const nib_gemm_desc *desc)
-{
-    return desc->act_type == NIB_I8 && is_integer(desc->weight.type);
-}
-
-/* NIB_SPEC_GROUP of kernels/common/types.cuh. */
-static int group_class(const nib_weight_desc *weight)
-{
-    if (weight->group <= 0)
-        return 0;
-    for (int multiple = 128; multiple > 16; multiple /= 2)
-        if (weight->group % multiple == 0)
-            return multiple;
-    return 16;
-}
-
-static int limbs(const nib_gemm_desc *desc)
-{
-    return !is_table(desc->weight.type) ? 1 : desc->act_type == NIB_BF16 ? 3 : 2;
-}
 
 static int side_bytes(const nib_weight_desc *w)
 {
-    return element_bytes(w->scale_type) +
-           (w->zero == NIB_ZERO_CODE ? 1 : element_bytes(w->zero_type));
+    return nib_cuda_element_bytes(w->scale_type) +
+           (w->zero == NIB_ZERO_CODE ? 1 : nib_cuda_element_bytes(w->zero_type));
 }
 
 /* A row's units of 16 rows of W. */
@@ -101,9 +36,9 @@ static int units(const nib_cuda_row *row)
 static int warp_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     const nib_weight_desc *w = &desc->weight;
-    int group = group_class(w), groups = group ? STAGE_K / group : 0;
-    int codes = row->tile_n * STAGE_K / 8 * type_bits(w->type);
-    int act = row->tile_m * (STAGE_K * element_bytes(desc->act_type) + 16);
+    int group = nib_cuda_group_class(w), groups = group ? NIB_CUDA_STAGE_K / group : 0;
+    int codes = row->tile_n * NIB_CUDA_STAGE_K / 8 * nib_cuda_type_bits(w->type);
+    int act = row->tile_m * (NIB_CUDA_STAGE_K * nib_cuda_element_bytes(desc->act_type) + 16);
     int ring = row->stages * (codes + act + groups * row->tile_n * side_bytes(w));
     int sums = row->tile_m * (row->tile_n + 4) * 4;
     return ((ring > sums ? ring : sums) + 127) / 128 * 128;
@@ -111,7 +46,8 @@ static int warp_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 
 static uint32_t shared_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
-    int table = is_table(desc->weight.type) ? 16 * 32 * (limbs(desc) == 3 ? 8 : 4) : 0;
+    int table =
+        nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
     return (uint32_t)(row->warps_k * warp_bytes(row, desc) + table);
 }
 
@@ -129,9 +65,9 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
         return "it takes one scale of activations a row or a tensor, not one for 32 columns";
     if (w->group > 0 && w->group % 16)
         return "groups must be multiples of 16 columns";
-    if (w->group > 0 && w->group % 32 && multiplies_integers(desc))
+    if (w->group > 0 && w->group % 32 && nib_cuda_multiplies_integers(desc))
         return "bytes are multiplied 32 columns at a time: groups must be multiples of that";
-    if (desc->acc_type == NIB_I32 && w->group > 0 && w->group != group_class(w))
+    if (desc->acc_type == NIB_I32 && w->group > 0 && w->group != nib_cuda_group_class(w))
         return "exact sums over groups of other than 32, 64 or 128 columns would be cut";
     if (w->k > most_k)
         return "it counts columns in 32 bits: k may be at most 2^30";
@@ -150,7 +86,7 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_SCALE", w->scale_type);
     nib_cuda_spec_add(text, "NIB_SPEC_ZERO", w->zero);
     nib_cuda_spec_add(text, "NIB_SPEC_ZERO_TYPE", w->zero_type);
-    nib_cuda_spec_add(text, "NIB_SPEC_GROUP", group_class(w));
+    nib_cuda_spec_add(text, "NIB_SPEC_GROUP", nib_cuda_group_class(w));
     /* Sums in f16 would not be faster here. */
     nib_cuda_spec_add(text, "NIB_SPEC_ACC", desc->acc_type == NIB_F16 ? NIB_F32 : desc->acc_type);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
@@ -173,11 +109,6 @@ static double total(const cost *c)
     return fmax(c->memory, c->decode) + 0.17 * fmin(c->memory, c->decode) + c->rest;
 }
 
-static bool gated(const nib_gemm_desc *desc)
-{
-    return desc->epilogue == NIB_EPILOGUE_SILU_GATED;
-}
-
 /* Whether a warp's two halves of units can be rows n and n + N/2: they begin at a multiple of their
  * size and do not cross a block of 64 rows. */
 static bool pairs(const nib_cuda_row *row, const nib_gemm_desc *desc)
@@ -187,7 +118,7 @@ static bool pairs(const nib_cuda_row *row, const nib_gemm_desc *desc)
 
 static int64_t tiles(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
-    return ceil_div(desc->weight.n, row->tile_n);
+    return nib_cuda_ceil_div(desc->weight.n, row->tile_n);
 }
 
 /* Issue slots of a scheduler that 16 rows x 16 columns of codes take on their way to an operand, by
@@ -196,13 +127,13 @@ static double decode_slots(const nib_gemm_desc *desc)
 {
     static const double by_bits[9] = {0, 6.5, 5.6, 13, 5.6, 13, 13, 20, 5.6};
     const nib_weight_desc *w = &desc->weight;
-    if (is_table(w->type))
-        return limbs(desc) == 3 ? 56 : 41;
+    if (nib_cuda_is_table(w->type))
+        return nib_cuda_limbs(desc) == 3 ? 56 : 41;
     if (w->type == NIB_E5M2 && desc->act_type != NIB_BF16)
         return 5.6;
-    if (!is_integer(w->type))
-        return type_bits(w->type) == 6 ? 24 : 18;
-    return by_bits[type_bits(w->type)] + (desc->act_type == NIB_BF16 ? 5.6 : 0);
+    if (!nib_cuda_is_integer(w->type))
+        return nib_cuda_type_bits(w->type) == 6 ? 24 : 18;
+    return by_bits[nib_cuda_type_bits(w->type)] + (desc->act_type == NIB_BF16 ? 5.6 : 0);
 }
 
 /* Clocks of a scheduler for a product of 16 x 8 x 16. mma.sync reaches this part of the peak: the
@@ -210,7 +141,7 @@ static double decode_slots(const nib_gemm_desc *desc)
 static double product_clocks(const nib_cuda_chip *chip, const nib_gemm_desc *desc)
 {
     double share = chip->cc >= 100 && chip->cc < 120 ? 0.3 : chip->cc == 90 ? 0.65 : 0.95;
-    double peak = multiplies_integers(desc) ? chip->i8_top_per_s : chip->f16_tflop_per_s;
+    double peak = nib_cuda_multiplies_integers(desc) ? chip->i8_top_per_s : chip->f16_tflop_per_s;
     return 4 * 4096 * chip->units * chip->ghz / (peak * 1e3 * share);
 }
 
@@ -221,11 +152,11 @@ static double stage_clocks(const nib_cuda_row *row, const nib_cuda_chip *chip,
                            const nib_gemm_desc *desc)
 {
     const nib_weight_desc *w = &desc->weight;
-    double steps = STAGE_K / 16.0, columns = row->tile_m > 8 ? 2 : 1;
-    double products = steps * columns * limbs(desc);
-    int group = group_class(w);
-    double groups = group ? (double)(STAGE_K / group) : 0.2;
-    double act = columns * (element_bytes(desc->act_type) == 1 ? 140 : 110);
+    double steps = NIB_CUDA_STAGE_K / 16.0, columns = row->tile_m > 8 ? 2 : 1;
+    double products = steps * columns * nib_cuda_limbs(desc);
+    int group = nib_cuda_group_class(w);
+    double groups = group ? (double)(NIB_CUDA_STAGE_K / group) : 0.2;
+    double act = columns * (nib_cuda_element_bytes(desc->act_type) == 1 ? 140 : 110);
     double unit = steps * decode_slots(desc) + 3 * products + groups * 27 * columns;
     return fmax(act + units(row) * unit, units(row) * products * product_clocks(chip, desc));
 }
@@ -234,30 +165,33 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
                   int64_t m, int64_t split)
 {
     const nib_weight_desc *w = &desc->weight;
-    int group = group_class(w);
-    double side = group ? (double)side_bytes(w) / group : 0, k = (double)ceil_div(w->k, split);
-    double bytes = row->tile_n * k * (type_bits(w->type) / 8.0 + side); /* a block's */
+    int group = nib_cuda_group_class(w);
+    double side = group ? (double)side_bytes(w) / group : 0,
+           k = (double)nib_cuda_ceil_div(w->k, split);
+    double bytes = row->tile_n * k * (nib_cuda_type_bits(w->type) / 8.0 + side); /* a block's */
     int64_t by_shared = chip->shared_unit / ((int64_t)shared_bytes(row, desc) + 1024);
     int64_t held = by_shared < row->option ? by_shared : row->option;
     int64_t slots = (held < 1 ? 1 : held) * chip->units, blocks = tiles(row, desc) * split;
     int64_t waves = blocks / slots, left = blocks % slots;
     /* Blocks that the busiest multiprocessor runs. It reads at most twice its part of the peak, and
      * activations, which all blocks read again, from the cache: 40 bytes a clock. */
-    double busiest = (double)ceil_div(blocks, chip->units);
+    double busiest = (double)nib_cuda_ceil_div(blocks, chip->units);
     double peak = chip->read_gb_per_s * 1e3;
     double memory = fmax((double)blocks, busiest * chip->units / 2.2) * bytes / peak;
-    double act = busiest * (double)m * k * element_bytes(desc->act_type) / (40e3 * chip->ghz);
+    double act =
+        busiest * (double)m * k * nib_cuda_element_bytes(desc->act_type) / (40e3 * chip->ghz);
     /* Stages of a warp, one after the other, and all warps of a multiprocessor on 4 schedulers: a
      * warp alone waits for its copies, each row of act and each product. */
-    double stages = (double)ceil_div(ceil_div(w->k, STAGE_K), split * row->warps_k);
+    double stages =
+        (double)nib_cuda_ceil_div(nib_cuda_ceil_div(w->k, NIB_CUDA_STAGE_K), split * row->warps_k);
     double clocks = stage_clocks(row, chip, desc), busy = clocks * row->warps_k / 4;
     double alone = 295 + 37 * (double)m + 1.28 * clocks;
     double decode = (double)waves * fmax((double)held * busy, alone);
     if (left > 0)
-        decode += fmax((double)ceil_div(left, chip->units) * busy, alone);
+        decode += fmax((double)nib_cuda_ceil_div(left, chip->units) * busy, alone);
     cost c = {.memory = memory,
               .decode = decode * stages / (chip->ghz * 1e3),
-              .rest = 3 + (double)(ceil_div(blocks, slots) - 1) + act};
+              .rest = 3 + (double)(nib_cuda_ceil_div(blocks, slots) - 1) + act};
     /* Few launches measured had parts: the reduction's cost is set high, so that only what gains
      * clearly is split. */
     if (split > 1)
@@ -269,8 +203,8 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
  * reduction. */
 static int64_t parts(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc)
 {
-    int64_t least = gated(desc) && !pairs(row, desc) ? 2 : 1, best = least;
-    int64_t most = ceil_div(desc->weight.k, 2 * STAGE_K);
+    int64_t least = nib_cuda_gated(desc) && !pairs(row, desc) ? 2 : 1, best = least;
+    int64_t most = nib_cuda_ceil_div(desc->weight.k, 2 * NIB_CUDA_STAGE_K);
     double best_us = 0;
     if (desc->acc_type == NIB_I32 && desc->weight.group > 0)
         return least;
@@ -335,7 +269,7 @@ static const nib_cuda_family family = {
                     .m_max = m,                                                                    \
                     .m_tile = m,                                                                   \
                     .n_tile = n,                                                                   \
-                    .k_tile = STAGE_K,                                                             \
+                    .k_tile = NIB_CUDA_STAGE_K,                                                    \
                     .stages = s,                                                                   \
                     .threads = 32 * w,                                                             \
                     .decode_per_ns = 50,                                                           \

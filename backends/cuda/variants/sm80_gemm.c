@@ -7,66 +7,17 @@
  */
 #include <nibblas/backend.h>
 
+#include "variants/rules.h"
 #include "variants/variants.h"
 
 #include <math.h>
 #include <stddef.h>
 
-enum { STAGE_K = 128, BLOCK_N = 64, MOST_PARTS = 16 };
+enum { BLOCK_N = 64, MOST_PARTS = 16 };
 /* Columns and groups are counted in 32 bits. */
 static const int64_t most_k = (int64_t)1 << 30;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* ---- what a description means here ---- */
-
-static bool is_integer(nib_type type)
-{
-    return (type >= NIB_U1 && type <= NIB_U8) || (type >= NIB_I1 && type <= NIB_I8);
-}
-
-static int type_bits(nib_type type)
-{
-    if (is_integer(type))
-        return type - (type >= NIB_I1 ? NIB_I1 : NIB_U1) + 1;
-    switch (type) {
-    case NIB_TYPE_NONE:
-        return 0;
-    case NIB_F32:
-    case NIB_I32:
-        return 32;
-    case NIB_F16:
-    case NIB_BF16:
-        return 16;
-    case NIB_NF4:
-    case NIB_E2M1:
-    case NIB_LUT4:
-        return 4;
-    case NIB_E3M2:
-    case NIB_E2M3:
-        return 6;
-    default:
-        return 8;
-    }
-}
-
-static bool is_table(nib_type type)
-{
-    return type == NIB_NF4 || type == NIB_LUT4;
-}
-
-static bool multiplies_integers(const nib_gemm_desc *desc)
-{
-    return desc->act_type == NIB_I8 && is_integer(desc->weight.type);
-}
-
-static bool gated(const nib_gemm_desc *desc)
-{
-    return desc->epilogue == NIB_EPILOGUE_SILU_GATED;
-}
 
 /* Whether a tile holds both halves of gated pairs: whole blocks of each. Otherwise they meet in the
  * reduction, so K then has two parts at least. */
@@ -74,35 +25,13 @@ static bool gates_in_tile(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     /* Rows with equal bits must agree on the parts of K, whatever their tiles. */
     bool any_row = desc->flags & NIB_GEMM_BATCH_INVARIANT;
-    return gated(desc) && !any_row && row->tile_n >= 2 * BLOCK_N &&
+    return nib_cuda_gated(desc) && !any_row && row->tile_n >= 2 * BLOCK_N &&
            desc->weight.n % (2 * BLOCK_N) == 0;
 }
 
 static int64_t least_parts(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
-    return gated(desc) && !gates_in_tile(row, desc) ? 2 : 1;
-}
-
-static int element_bytes(nib_type type)
-{
-    return (type_bits(type) + 7) / 8;
-}
-
-/* NIB_SPEC_GROUP of kernels/common/types.cuh. */
-static int group_class(const nib_weight_desc *weight)
-{
-    if (weight->group <= 0)
-        return 0;
-    for (int multiple = 128; multiple > 16; multiple /= 2)
-        if (weight->group % multiple == 0)
-            return multiple;
-    return 16;
-}
-
-/* Products with operands of one code: value tables are sums of 16-bit numbers. */
-static int limbs(const nib_gemm_desc *desc)
-{
-    return !is_table(desc->weight.type) ? 1 : desc->act_type == NIB_BF16 ? 3 : 2;
+    return nib_cuda_gated(desc) && !gates_in_tile(row, desc) ? 2 : 1;
 }
 
 /* Whether the sums of activations are needed, by one more product a step. */
@@ -111,7 +40,7 @@ static bool sums_act(const nib_gemm_desc *desc)
     const nib_weight_desc *w = &desc->weight;
     if (w->zero == NIB_ZERO_FLOAT || w->zero == NIB_ZERO_RESCALE)
         return true;
-    if (multiplies_integers(desc))
+    if (nib_cuda_multiplies_integers(desc))
         return w->zero == NIB_ZERO_CODE || (w->type >= NIB_I1 && w->type < NIB_I8);
     return desc->act_type == NIB_BF16 && w->type == NIB_U8;
 }
@@ -119,18 +48,19 @@ static bool sums_act(const nib_gemm_desc *desc)
 static uint32_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     const nib_weight_desc *w = &desc->weight;
-    int chunk = group_class(w), blocks = row->tile_n / BLOCK_N;
-    int chunks = chunk ? STAGE_K / chunk : 1;
-    int zero_bytes = w->zero == NIB_ZERO_CODE ? 1 : element_bytes(w->zero_type);
-    int act = row->tile_m * STAGE_K * (multiplies_integers(desc) ? 1 : 2);
-    int codes = row->tile_n * STAGE_K / 8 * type_bits(w->type);
-    int groups = blocks * chunks * BLOCK_N * (element_bytes(w->scale_type) + zero_bytes);
+    int chunk = nib_cuda_group_class(w), blocks = row->tile_n / BLOCK_N;
+    int chunks = chunk ? NIB_CUDA_STAGE_K / chunk : 1;
+    int zero_bytes = w->zero == NIB_ZERO_CODE ? 1 : nib_cuda_element_bytes(w->zero_type);
+    int act = row->tile_m * NIB_CUDA_STAGE_K * (nib_cuda_multiplies_integers(desc) ? 1 : 2);
+    int codes = row->tile_n * NIB_CUDA_STAGE_K / 8 * nib_cuda_type_bits(w->type);
+    int groups = blocks * chunks * BLOCK_N * (nib_cuda_element_bytes(w->scale_type) + zero_bytes);
     return (uint32_t)(act + codes + groups + 255) / 256 * 256;
 }
 
 static uint32_t shared_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
-    uint32_t table = is_table(desc->weight.type) ? 16 * 32 * (limbs(desc) == 3 ? 8 : 4) : 0;
+    uint32_t table =
+        nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
     uint32_t ring = (uint32_t)row->stages * stage_bytes(row, desc) + table;
     uint32_t sums = (uint32_t)(row->tile_m * (row->tile_n + 4)) * 4;
     return ring > sums ? ring : sums;
@@ -146,8 +76,8 @@ static int32_t threads(const nib_cuda_row *row)
 static int32_t held_blocks(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     const nib_weight_desc *w = &desc->weight;
-    int bits = type_bits(w->type);
-    bool simple = is_integer(w->type) && (bits & (bits - 1)) == 0 && !sums_act(desc) &&
+    int bits = nib_cuda_type_bits(w->type);
+    bool simple = nib_cuda_is_integer(w->type) && (bits & (bits - 1)) == 0 && !sums_act(desc) &&
                   (desc->act_type == NIB_F16 || desc->act_type == NIB_BF16);
     return simple || row->option == 1 ? row->option : row->option - 1;
 }
@@ -160,9 +90,10 @@ static bool fits_registers(const nib_cuda_row *row, const nib_gemm_desc *desc)
     bool copied = desc->act_type == NIB_F16 || desc->act_type == NIB_BF16;
     if (products < 16)
         return true;
-    if (multiplies_integers(desc))
-        return row->tile_m * STAGE_K / (32 * row->warps_n * row->warps_m * row->warps_k) < 128;
-    return copied && !sums_act(desc) && limbs(desc) < 3;
+    if (nib_cuda_multiplies_integers(desc))
+        return row->tile_m * NIB_CUDA_STAGE_K / (32 * row->warps_n * row->warps_m * row->warps_k) <
+               128;
+    return copied && !sums_act(desc) && nib_cuda_limbs(desc) < 3;
 }
 
 /* ---- rules ---- */
@@ -200,7 +131,7 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_SCALE", w->scale_type);
     nib_cuda_spec_add(text, "NIB_SPEC_ZERO", w->zero);
     nib_cuda_spec_add(text, "NIB_SPEC_ZERO_TYPE", w->zero_type);
-    nib_cuda_spec_add(text, "NIB_SPEC_GROUP", group_class(w));
+    nib_cuda_spec_add(text, "NIB_SPEC_GROUP", nib_cuda_group_class(w));
     nib_cuda_spec_add(text, "NIB_SPEC_ACC", desc->acc_type);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_N", row->tile_n);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
@@ -240,13 +171,13 @@ static double decode_slots(const nib_gemm_desc *desc)
 {
     static const double by_bits[9] = {0, 10, 9, 17, 9, 17, 17, 25, 9};
     const nib_weight_desc *w = &desc->weight;
-    if (is_table(w->type))
+    if (nib_cuda_is_table(w->type))
         return 60;
     if (w->type == NIB_E4M3 || w->type == NIB_E5M2)
         return 22;
-    if (!is_integer(w->type))
+    if (!nib_cuda_is_integer(w->type))
         return 20;
-    return by_bits[type_bits(w->type)] + (desc->act_type == NIB_BF16 ? 3 : 0);
+    return by_bits[nib_cuda_type_bits(w->type)] + (desc->act_type == NIB_BF16 ? 3 : 0);
 }
 
 /* Clocks of a stage: of a multiprocessor that always has warps to issue, and of a block alone,
@@ -261,26 +192,26 @@ typedef struct stage_clocks {
 static stage_clocks clocks_of_stage(const nib_cuda_row *row, const nib_cuda_chip *chip,
                                     const nib_gemm_desc *desc, int64_t m)
 {
-    double steps = STAGE_K / 16.0, units = row->tile_n / 16.0, tiles = row->tile_m / 8.0;
-    bool integers = multiplies_integers(desc);
+    double steps = NIB_CUDA_STAGE_K / 16.0, units = row->tile_n / 16.0, tiles = row->tile_m / 8.0;
+    bool integers = nib_cuda_multiplies_integers(desc);
     double peak = integers ? chip->i8_top_per_s : chip->f16_tflop_per_s;
     /* The part of the peak that mma.sync reaches: the data centre's newer chips have it for other
      * instructions. A product is 16 x 8 x 16. */
     double share = chip->cc >= 100 && chip->cc < 120 ? 0.3 : chip->cc == 90 ? 0.65 : 0.95;
     double product = 4096 * chip->units * chip->ghz / (peak * 1e3 * share);
-    double products = steps * units * tiles * limbs(desc);
+    double products = steps * units * tiles * nib_cuda_limbs(desc);
     double sums = sums_act(desc) ? steps * tiles * row->warps_n : 0;
     double slots = 1.15 * steps * units * decode_slots(desc) * row->warps_m;
     /* Activations' way to their operands, and the sums of groups: each slice of K has its own. */
-    int chunk = group_class(&desc->weight);
-    double groups = chunk ? fmax(row->warps_k, STAGE_K / chunk) : 0.3 * row->warps_k;
+    int chunk = nib_cuda_group_class(&desc->weight);
+    double groups = chunk ? fmax(row->warps_k, NIB_CUDA_STAGE_K / chunk) : 0.3 * row->warps_k;
     double other = 0.6 * steps * tiles * row->warps_n + 2.3 * units * tiles * groups;
     /* Copies of the codes and of rows of act that exist; the shorter the ring, the longer they are
      * waited for. */
     double rows = (double)(m < row->tile_m ? m : row->tile_m);
-    double copied =
-        rows * element_bytes(desc->act_type) + row->tile_n * type_bits(desc->weight.type) / 8.0;
-    double copies = 3.5 * STAGE_K / 1024 * copied + 70.0 / row->stages;
+    double copied = rows * nib_cuda_element_bytes(desc->act_type) +
+                    row->tile_n * nib_cuda_type_bits(desc->weight.type) / 8.0;
+    double copies = 3.5 * NIB_CUDA_STAGE_K / 1024 * copied + 70.0 / row->stages;
     /* A warp's product takes 4 clocks more than its quarter of the pipe. Its operands are made
      * behind the products of the step before, if those last. */
     int warps = row->warps_n * row->warps_m * row->warps_k;
@@ -296,19 +227,19 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
                   int64_t m, int64_t split)
 {
     const nib_weight_desc *w = &desc->weight;
-    int64_t tiles_n = ceil_div(ceil_div(w->n, BLOCK_N), row->tile_n / BLOCK_N);
-    int64_t blocks = tiles_n * ceil_div(m, row->tile_m) * split;
-    double stages = (double)ceil_div(ceil_div(w->k, STAGE_K), split);
+    int64_t tiles_n = nib_cuda_ceil_div(nib_cuda_ceil_div(w->n, BLOCK_N), row->tile_n / BLOCK_N);
+    int64_t blocks = tiles_n * nib_cuda_ceil_div(m, row->tile_m) * split;
+    double stages = (double)nib_cuda_ceil_div(nib_cuda_ceil_div(w->k, NIB_CUDA_STAGE_K), split);
     int64_t held = resident(row, chip, desc), slots = held * chip->units;
     int64_t waves = blocks / slots, left = blocks % slots;
     stage_clocks clocks = clocks_of_stage(row, chip, desc, m);
     double busy = clocks.math + clocks.other;
     double work = (double)waves * fmax((double)held * busy, clocks.alone);
     if (left > 0)
-        work += fmax((double)ceil_div(left, chip->units) * busy, clocks.alone);
+        work += fmax((double)nib_cuda_ceil_div(left, chip->units) * busy, clocks.alone);
     double mn = (double)m * (double)w->n;
-    double bytes = (double)w->n * (double)w->k * type_bits(w->type) / 8 +
-                   (double)m * (double)w->k * element_bytes(desc->act_type) + 2 * mn;
+    double bytes = (double)w->n * (double)w->k * nib_cuda_type_bits(w->type) / 8 +
+                   (double)m * (double)w->k * nib_cuda_element_bytes(desc->act_type) + 2 * mn;
     /* Every block fetches its stages through the second-level cache: 25 bytes a clock and
      * multiprocessor. */
     double cache = (double)blocks * stages * stage_bytes(row, desc) /
@@ -316,13 +247,14 @@ static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
     /* Memory is kept busy by what is in flight: codes of all stages but one. An H200 wants 31 KB a
      * multiprocessor, others as much a GB/s. */
     double beside = fmin((double)held, fmax(1, (double)blocks / chip->units));
-    double flight = beside * (row->stages - 1) * row->tile_n * STAGE_K * type_bits(w->type) / 8;
+    double flight = beside * (row->stages - 1) * row->tile_n * NIB_CUDA_STAGE_K *
+                    nib_cuda_type_bits(w->type) / 8;
     double wanted = 31e3 * (chip->read_gb_per_s / chip->units) / (4800.0 / 132);
     cost c = {
         .memory = fmax(bytes / (chip->read_gb_per_s * 0.765e3 * fmin(1, flight / wanted)), cache),
         .work = work * stages / (chip->ghz * 1e3),
         /* The first stages' way into the ring and the last sums' way out. */
-        .rest = 4.4 + 0.4 * (double)(ceil_div(blocks, slots) - 1),
+        .rest = 4.4 + 0.4 * (double)(nib_cuda_ceil_div(blocks, slots) - 1),
         .math_share = clocks.math / busy,
     };
     /* The reduction starts beside the last blocks from sm_90 on, and then costs little of its own;
@@ -338,7 +270,7 @@ static int64_t parts(const nib_cuda_row *row, const nib_cuda_chip *chip, const n
                      int64_t m)
 {
     int64_t least = least_parts(row, desc), best = least;
-    int64_t most = ceil_div(desc->weight.k, 2 * STAGE_K);
+    int64_t most = nib_cuda_ceil_div(desc->weight.k, 2 * NIB_CUDA_STAGE_K);
     if (desc->flags & NIB_GEMM_BATCH_INVARIANT)
         return least;
     if (desc->acc_type == NIB_I32 && desc->weight.group > 0)
@@ -359,7 +291,7 @@ static int64_t parts(const nib_cuda_row *row, const nib_cuda_chip *chip, const n
 static int64_t parts_of_tiles(const nib_cuda_row *row, const nib_cuda_chip *chip,
                               const nib_gemm_desc *desc, int64_t tiles_m)
 {
-    int64_t tiles_n = ceil_div(desc->weight.n, row->tile_n);
+    int64_t tiles_n = nib_cuda_ceil_div(desc->weight.n, row->tile_n);
     /* From two full waves on parts only cost. */
     if (tiles_m >= 4 * (int64_t)chip->units || tiles_m * tiles_n >= 4 * (int64_t)chip->units)
         return least_parts(row, desc);
@@ -370,7 +302,8 @@ static int64_t parts_of_tiles(const nib_cuda_row *row, const nib_cuda_chip *chip
 static uint64_t workspace(const nib_cuda_row *row, const nib_cuda_chip *chip,
                           const nib_gemm_desc *desc, int64_t m)
 {
-    int64_t tiles_m = ceil_div(m, row->tile_m), tiles_n = ceil_div(desc->weight.n, row->tile_n);
+    int64_t tiles_m = nib_cuda_ceil_div(m, row->tile_m),
+            tiles_n = nib_cuda_ceil_div(desc->weight.n, row->tile_n);
     int64_t most = least_parts(row, desc) > 1 ? 2 * m : 0;
     for (int64_t t = 1; t <= tiles_m && t * tiles_n < 4 * (int64_t)chip->units; t++) {
         int64_t split = parts_of_tiles(row, chip, desc, t);
@@ -384,7 +317,8 @@ static uint64_t workspace(const nib_cuda_row *row, const nib_cuda_chip *chip,
 static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                   int64_t m, nib_cuda_shape *out)
 {
-    int64_t tiles_m = ceil_div(m, row->tile_m), tiles_n = ceil_div(desc->weight.n, row->tile_n);
+    int64_t tiles_m = nib_cuda_ceil_div(m, row->tile_m),
+            tiles_n = nib_cuda_ceil_div(desc->weight.n, row->tile_n);
     int64_t split = parts_of_tiles(row, chip, desc, tiles_m);
     *out = (nib_cuda_shape){.grid = {(uint32_t)(tiles_m * tiles_n), (uint32_t)split, 1},
                             .block = (uint32_t)threads(row),
@@ -396,7 +330,7 @@ static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
 static double predict(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                       int64_t m, const char **bound)
 {
-    int64_t split = parts_of_tiles(row, chip, desc, ceil_div(m, row->tile_m));
+    int64_t split = parts_of_tiles(row, chip, desc, nib_cuda_ceil_div(m, row->tile_m));
     cost c = model(row, chip, desc, m, split);
     if (bound)
         *bound = c.memory >= c.work ? "memory" : c.math_share >= 0.5 ? "math" : "decode";
@@ -428,7 +362,7 @@ static const nib_cuda_family family = {
                     .m_min = 1,                                                       \
                     .m_tile = m,                                                      \
                     .n_tile = n,                                                      \
-                    .k_tile = STAGE_K,                                                \
+                    .k_tile = NIB_CUDA_STAGE_K,                                       \
                     .stages = s,                                                      \
                     .threads = 32 * wn * wm * wk,                                     \
                     .decode_per_ns = 50,                                              \

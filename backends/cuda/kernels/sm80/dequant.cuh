@@ -42,14 +42,14 @@ typedef struct nib_code_row {
 
 /* clang-format off */
 static constexpr nib_code_row nib_code_rows[] = {
-    {16, 1, NIB_KIND_INTEGER,   0, 0, 1}, {32, 1, NIB_KIND_INTEGER,   1, 0, 1}, /* i1: 2 code - 1 */
-    {17, 2, NIB_KIND_INTEGER,   0, 0, 2}, {33, 2, NIB_KIND_INTEGER,   2, 0, 2},
-    {18, 3, NIB_KIND_INTEGER,   0, 0, 2}, {34, 3, NIB_KIND_INTEGER,   4, 0, 2},
-    {19, 4, NIB_KIND_INTEGER,   0, 0, 4}, {35, 4, NIB_KIND_INTEGER,   8, 0, 4},
-    {20, 5, NIB_KIND_INTEGER,   0, 0, 4}, {36, 5, NIB_KIND_INTEGER,  16, 0, 4},
-    {21, 6, NIB_KIND_INTEGER,   0, 0, 4}, {37, 6, NIB_KIND_INTEGER,  32, 0, 4},
-    {22, 7, NIB_KIND_INTEGER,   0, 0, 0}, {38, 7, NIB_KIND_INTEGER,  64, 0, 0},
-    {23, 8, NIB_KIND_INTEGER,   0, 0, 0}, {39, 8, NIB_KIND_INTEGER, 128, 0, 0},
+    {NIB_U1, 1, NIB_KIND_INTEGER,   0, 0, 1}, {NIB_I1, 1, NIB_KIND_INTEGER,   1, 0, 1}, /* 2 code - 1 */
+    {NIB_U2, 2, NIB_KIND_INTEGER,   0, 0, 2}, {NIB_I2, 2, NIB_KIND_INTEGER,   2, 0, 2},
+    {NIB_U3, 3, NIB_KIND_INTEGER,   0, 0, 2}, {NIB_I3, 3, NIB_KIND_INTEGER,   4, 0, 2},
+    {NIB_U4, 4, NIB_KIND_INTEGER,   0, 0, 4}, {NIB_I4, 4, NIB_KIND_INTEGER,   8, 0, 4},
+    {NIB_U5, 5, NIB_KIND_INTEGER,   0, 0, 4}, {NIB_I5, 5, NIB_KIND_INTEGER,  16, 0, 4},
+    {NIB_U6, 6, NIB_KIND_INTEGER,   0, 0, 4}, {NIB_I6, 6, NIB_KIND_INTEGER,  32, 0, 4},
+    {NIB_U7, 7, NIB_KIND_INTEGER,   0, 0, 0}, {NIB_I7, 7, NIB_KIND_INTEGER,  64, 0, 0},
+    {NIB_U8, 8, NIB_KIND_INTEGER,   0, 0, 0}, {NIB_I8, 8, NIB_KIND_INTEGER, 128, 0, 0},
     {NIB_NF4,  4, NIB_KIND_TABLE}, {NIB_LUT4, 4, NIB_KIND_TABLE},
     {NIB_E2M1, 4, NIB_KIND_FLOAT, 0, 0, 0, 2, 1, 1,  false, false},
     {NIB_E3M2, 6, NIB_KIND_FLOAT, 0, 0, 0, 3, 2, 3,  false, false},

@@ -49,7 +49,7 @@ static enum sim_step exec_store(sim_warp *warp, const sim_insn *in, uint32_t mas
     (void)mask;
     for (int i = 0; i < in->vector; ++i) {
         uint64_t wide[SIM_LANES];
-        uint32_t lanes[SIM_LANES];
+        uint32_t lanes[SIM_LANES] = {0};
         sim_values(warp, from->kind == SIM_VECTOR ? &from->element[i] : from, wide);
         for (int lane = 0; lane < SIM_LANES; ++lane) {
             lanes[lane] = (uint32_t)wide[lane];

@@ -9,11 +9,28 @@
 
 enum { MATRIX = 8, MOST = 4 };
 
-/* Element (row, column) of a matrix inside the 32 words of the lanes. */
-static uint16_t *cell(uint32_t *lanes, int row, int column, bool transposed)
+/* Element (row, column) of a matrix inside the 32 words of the lanes: half a word. */
+typedef struct place {
+    int word, shift;
+} place;
+
+static place place_of(int row, int column, bool transposed)
 {
     const int r = transposed ? column : row, c = transposed ? row : column;
-    return (uint16_t *)(void *)&lanes[r * 4 + c / 2] + (c & 1);
+    return (place){r * 4 + c / 2, 16 * (c & 1)};
+}
+
+static uint16_t get_cell(const uint32_t *lanes, int row, int column, bool transposed)
+{
+    const place at = place_of(row, column, transposed);
+    return (uint16_t)(lanes[at.word] >> at.shift);
+}
+
+static void put_cell(uint32_t *lanes, int row, int column, bool transposed, uint16_t value)
+{
+    const place at = place_of(row, column, transposed);
+    lanes[at.word] &= ~(UINT32_C(0xffff) << at.shift);
+    lanes[at.word] |= (uint32_t)value << at.shift;
 }
 
 static enum sim_step exec_load(sim_warp *warp, const sim_insn *in, uint32_t mask)
@@ -32,7 +49,7 @@ static enum sim_step exec_load(sim_warp *warp, const sim_insn *in, uint32_t mask
             }
             memcpy(values, from, sizeof values);
             for (int column = 0; column < MATRIX; ++column) {
-                *cell(lanes[i], row, column, in->mode != 0) = values[column];
+                put_cell(lanes[i], row, column, in->mode != 0, values[column]);
             }
         }
     }
@@ -49,7 +66,7 @@ static enum sim_step exec_store(sim_warp *warp, const sim_insn *in, uint32_t mas
     (void)mask;
     for (int i = 0; i < in->vector; ++i) {
         uint64_t wide[SIM_LANES];
-        uint32_t lanes[SIM_LANES] = {0};
+        uint32_t lanes[SIM_LANES];
         sim_values(warp, from->kind == SIM_VECTOR ? &from->element[i] : from, wide);
         for (int lane = 0; lane < SIM_LANES; ++lane) {
             lanes[lane] = (uint32_t)wide[lane];
@@ -64,7 +81,7 @@ static enum sim_step exec_store(sim_warp *warp, const sim_insn *in, uint32_t mas
                 return SIM_NEXT;
             }
             for (int column = 0; column < MATRIX; ++column) {
-                values[column] = *cell(lanes, row, column, in->mode != 0);
+                values[column] = get_cell(lanes, row, column, in->mode != 0);
             }
             memcpy(to, values, sizeof values);
         }
@@ -78,7 +95,7 @@ static enum sim_step exec_move(sim_warp *warp, const sim_insn *in, uint32_t mask
     memcpy(from, sim_row32(warp, &in->arg[1]), sizeof from);
     for (int row = 0; row < MATRIX; ++row) {
         for (int column = 0; column < MATRIX; ++column) {
-            *cell(to, row, column, true) = *cell(from, row, column, false);
+            put_cell(to, row, column, true, get_cell(from, row, column, false));
         }
     }
     sim_put32(warp, &in->arg[0], mask, to);

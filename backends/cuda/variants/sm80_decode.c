@@ -87,8 +87,6 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_ZERO", w->zero);
     nib_cuda_spec_add(text, "NIB_SPEC_ZERO_TYPE", w->zero_type);
     nib_cuda_spec_add(text, "NIB_SPEC_GROUP", nib_cuda_group_class(w));
-    /* Sums in f16 would not be faster here. */
-    nib_cuda_spec_add(text, "NIB_SPEC_ACC", desc->acc_type == NIB_F16 ? NIB_F32 : desc->acc_type);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
     nib_cuda_spec_add(text, "NIB_SPEC_UNITS", units(row));
     nib_cuda_spec_add(text, "NIB_SPEC_WARPS", row->warps_k);

@@ -5,11 +5,10 @@
  * includes nib_spec.h (generated: the constants of the specialisation), this file and params.h, in
  * this order. Next: kernels/sm80/dequant.cuh.
  *
- * nib_spec.h of all families says what was described:
+ * nib_spec.h of the families of sm80 says what was described, general/gemm.cu has its own:
  *     NIB_SPEC_WEIGHT NIB_SPEC_ACT NIB_SPEC_SCALE NIB_SPEC_ZERO_TYPE   nib_type, 0: none
  *     NIB_SPEC_ZERO                                                    nib_zero
  *     NIB_SPEC_GROUP   what group is a multiple of: 16, 32, 64 or 128; 0: one group along k
- *     NIB_SPEC_ACC     nib_type of the accumulator
  */
 #ifndef NIB_CUDA_TYPES_CUH
 #define NIB_CUDA_TYPES_CUH
@@ -78,11 +77,6 @@ enum {
 NIB_CONSTEXPR int nib_element_bytes(int type)
 {
     return type == NIB_F32 || type == NIB_I32 ? 4 : type == NIB_F16 || type == NIB_BF16 ? 2 : 1;
-}
-
-NIB_CONSTEXPR bool nib_is_integer(int type)
-{
-    return (type >= NIB_U1 && type <= NIB_U8) || (type >= NIB_I1 && type <= NIB_I8);
 }
 
 /* ---- bits --------------------------------------------------------------------------------- */
@@ -239,9 +233,8 @@ NIB_DEVICE void nib_store_float(void *array, int64_t index, int32_t type, float 
     if (type == NIB_F32)
         nib_store_element<4>(array, index, nib_bits_from_float(value));
     else
-        nib_store_element<2>(array, index,
-                             type == NIB_F16 ? nib_f16_from_float(value)
-                                             : nib_bf16_from_float(value));
+        nib_store_element<2>(
+            array, index, type == NIB_F16 ? nib_f16_from_float(value) : nib_bf16_from_float(value));
 }
 
 /* ---- threads ------------------------------------------------------------------------------ */

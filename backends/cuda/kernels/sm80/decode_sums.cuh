@@ -12,10 +12,6 @@
 #define NIB_CUDA_SM80_DECODE_SUMS_CUH
 
 static constexpr bool NIB_BYTES = NIB_COMPUTE == NIB_COMPUTE_S8;
-/* Integers come folded. Raw f16 codes would be cheaper, but they are subnormal, and the tensor core
- * aligns a product by its exponent field: up to 10 of its 25 bits of fraction would be lost. */
-static constexpr bool NIB_FOLDED = NIB_CODE.kind == NIB_KIND_INTEGER && !NIB_BYTES;
-static constexpr int NIB_OFFSET = nib_offset<NIB_FOLDED>();
 static constexpr bool NIB_NEEDS_ASUM = NIB_OFFSET != 0 || NIB_SPEC_ZERO != NIB_ZERO_NONE;
 
 /* Products of 16 k, or with bytes of 32 k. */
@@ -165,7 +161,7 @@ NIB_DEVICE void nib_multiply(const nib_unit_words &q, const nib_tokens &b, uint3
                     nib_mma_codes(acc[u][m], a, b[AT][m]);
             } else {
                 uint32_t a[NIB_LIMBS][4];
-                nib_dequant<NIB_FOLDED, AT>(q[u], table, addend, a);
+                nib_dequant<AT>(q[u], table, addend, a);
 #pragma unroll
                 for (int l = 0; l < NIB_LIMBS; l++)
 #pragma unroll
@@ -240,11 +236,9 @@ NIB_DEVICE void nib_scale_group(const nib_acc (&acc)[NIB_TOKEN_TILES][4],
             float value;
             if constexpr (NIB_BYTES) {
                 /* exact; a sum of codes without their offset fits 32 bits as the product does */
-                value = (float)((int32_t)nib_factor<NIB_FOLDED>(row) * acc[m][e] -
-                                NIB_OFFSET * asum[m][e & 1]);
+                value = (float)((int32_t)NIB_FACTOR * acc[m][e] - NIB_OFFSET * asum[m][e & 1]);
             } else {
-                const float factor =
-                    NIB_CODE.kind == NIB_KIND_TABLE ? lift : nib_factor<NIB_FOLDED>(row);
+                const float factor = NIB_CODE.kind == NIB_KIND_TABLE ? lift : NIB_FACTOR;
                 value = acc[m][e] * factor;
                 if constexpr (NIB_OFFSET != 0)
                     value -= (float)NIB_OFFSET * asum[m][e & 1];
@@ -402,7 +396,7 @@ NIB_DEVICE void nib_scale_long(const nib_cuda_params &p, const nib_warp &warp, f
 #pragma unroll
                 for (int e = 0; e < 4; e++)
                     to.sum[u][m][e] = nib_float_from_bits(
-                        (uint32_t)((int32_t)nib_factor<NIB_FOLDED>(0) * (int32_t)from.acc[u][m][e] -
+                        (uint32_t)((int32_t)NIB_FACTOR * (int32_t)from.acc[u][m][e] -
                                    NIB_OFFSET * (int32_t)from.asum[0][m][e & 1]));
         } else {
             const int half = u / NIB_HALF_UNITS;

@@ -15,13 +15,11 @@
  *     4           s                  4 i
  *     8           2 s + (i >> 1)     8 (i & 1)
  *
- * Operands come in two flavours:
- *   raw     the code where it stands, as a 16-bit float: 5 operations for 8 weights of 4 bits. As
- *           f16 bits 0..9 are a subnormal, code * 2^(position - 24), exact and at full rate. Its
- *           value is (c + offset) / factor: the sum of products is multiplied by the factor (of
- *           rows g, of rows g + 8) and loses offset times the sum of the activations.
- *   folded  the value c, minus a small integer (a zero) if wanted, exactly.
- * bf16 has no raw integers (its subnormals are 2^-133): only folded.
+ * An operand is the code's value, of integers minus a small integer (a zero) if wanted, exactly,
+ * but for a factor (NIB_FACTOR) and an offset (NIB_OFFSET) of the type: products are multiplied by
+ * the one, and the other times the sum of the activations is taken off. Codes of f16 where they
+ * stand, as subnormals, would be cheaper, but the tensor core aligns a product by its operands'
+ * exponent fields: up to 10 of its 25 bits of fraction would be lost.
  */
 #ifndef NIB_CUDA_SM80_DEQUANT_CUH
 #define NIB_CUDA_SM80_DEQUANT_CUH
@@ -32,17 +30,17 @@ enum { NIB_KIND_INTEGER, NIB_KIND_FLOAT, NIB_KIND_TABLE };
 
 typedef struct nib_code_row {
     int type, bits, kind;
-    int offset;    /* integers: code = value + offset (i8: of the code with its top bit flipped) */
-    int low, high; /* integers, raw f16: bit positions of rows g and rows g + 8 */
-    int exponent, mantissa,
-        bias;  /* floats: below a sign, their bits; ieee: top exponent is special */
-    bool ieee; /* e5m2 */
-    bool nan;  /* e4m3: all ones is NaN */
+    /* Integers: code = value + offset, of i8 with its top bit flipped; i1 is 2 code - offset. */
+    int offset;
+    int low, high;                /* and where a word has them in its halves, of rows g and g + 8 */
+    int exponent, mantissa, bias; /* floats: bits below the sign */
+    bool ieee;                    /* e5m2: the top exponent is special */
+    bool nan;                     /* e4m3: all ones is NaN */
 } nib_code_row;
 
 /* clang-format off */
 static constexpr nib_code_row nib_code_rows[] = {
-    {NIB_U1, 1, NIB_KIND_INTEGER,   0, 0, 1}, {NIB_I1, 1, NIB_KIND_INTEGER,   1, 0, 1}, /* 2 code - 1 */
+    {NIB_U1, 1, NIB_KIND_INTEGER,   0, 0, 1}, {NIB_I1, 1, NIB_KIND_INTEGER,   1, 0, 1},
     {NIB_U2, 2, NIB_KIND_INTEGER,   0, 0, 2}, {NIB_I2, 2, NIB_KIND_INTEGER,   2, 0, 2},
     {NIB_U3, 3, NIB_KIND_INTEGER,   0, 0, 2}, {NIB_I3, 3, NIB_KIND_INTEGER,   4, 0, 2},
     {NIB_U4, 4, NIB_KIND_INTEGER,   0, 0, 4}, {NIB_I4, 4, NIB_KIND_INTEGER,   8, 0, 4},
@@ -190,13 +188,13 @@ NIB_DEVICE uint32_t nib_integer_over(const uint32_t *q, uint32_t base)
     return out;
 }
 
-/* Position of the code in a folded operand's mantissa. f16 takes rows g + 8 where they stand, 10
+/* Position of the code in an operand's mantissa. f16 takes rows g + 8 where they stand, 10
  * bits of mantissa are enough; bf16 has 7 bits. i1 sits at bit 1 for its 2 code - 1. */
 NIB_CONSTEXPR int nib_fold_position(int i)
 {
-    return NIB_CODE.type == NIB_I1          ? 1
-           : NIB_COMPUTE == NIB_COMPUTE_F16 ? (i & 1 ? NIB_CODE.high : NIB_CODE.low)
-                                            : 0;
+    if (NIB_CODE.type == NIB_I1)
+        return 1;
+    return NIB_COMPUTE != NIB_COMPUTE_F16 ? 0 : i & 1 ? NIB_CODE.high : NIB_CODE.low;
 }
 
 /* Integers from 0 to 2047 as f16, from 0 to 256 as bf16; exact. */
@@ -216,8 +214,8 @@ NIB_CONSTEXPR uint32_t nib_small_bf16(int value)
     return value == 0 ? 0 : (uint32_t)((127 + exponent) << 7 | ((value << 7 >> exponent) & 0x7f));
 }
 
-/* Addends of folded operands, negative: of rows g (0) and rows g + 8 (1), without a zero. f16: the
- * exponent 0x6400 makes 1024 + (c << p), times 2^-p that is 1024 / 2^p + c. bf16: 0x4300 makes
+/* Addends of integers' operands, negative: of rows g (0) and rows g + 8 (1), without a zero. f16:
+ * the exponent 0x6400 makes 1024 + (c << p), times 2^-p that is 1024 / 2^p + c. bf16: 0x4300 makes
  * 128 + c; of 8 bits see nib_fold_integer. */
 NIB_CONSTEXPR uint32_t nib_fold_addend(int parity)
 {
@@ -229,13 +227,13 @@ NIB_CONSTEXPR uint32_t nib_fold_addend(int parity)
     return nib_pair(0x8000u | nib_small_f16(lift + NIB_CODE.offset));
 }
 
-/* Whether an unsigned code of NIB_CODE.bits may be added to a folded addend without rounding. */
+/* Whether an unsigned code of NIB_CODE.bits may be added to an addend without rounding. */
 static constexpr bool NIB_FOLDS_ZERO =
     NIB_CODE.kind == NIB_KIND_INTEGER &&
     (NIB_COMPUTE == NIB_COMPUTE_F16 || (NIB_COMPUTE == NIB_COMPUTE_BF16 && NIB_CODE.bits < 8 &&
                                         128 + NIB_CODE.offset + (1 << NIB_CODE.bits) - 1 < 256));
 
-/* A folded addend less the zero of its row, for both elements of a pair. */
+/* An addend less the zero of its row, for both elements of a pair. */
 template <int PARITY> NIB_DEVICE uint32_t nib_fold_addend_zero(uint32_t zero)
 {
     /* Both formats count whole units below 2048 and 256, so the sum is exact. */
@@ -395,7 +393,7 @@ NIB_DEVICE void nib_look_up(const uint32_t *q, uint32_t table, uint32_t (&a)[NIB
 
 /* ---- operands ----------------------------------------------------------------------------- */
 
-template <bool FOLD, int STEP, int I>
+template <int STEP, int I>
 NIB_DEVICE void nib_dequant_register(const uint32_t *q, uint32_t table, const uint32_t (&addend)[2],
                                      uint32_t (&a)[NIB_LIMBS][4])
 {
@@ -403,49 +401,40 @@ NIB_DEVICE void nib_dequant_register(const uint32_t *q, uint32_t table, const ui
         nib_look_up<STEP, I>(q, table, a);
     else if constexpr (NIB_CODE.kind == NIB_KIND_FLOAT)
         a[0][I] = nib_minifloat<STEP, I>(q);
-    else if constexpr (FOLD || NIB_COMPUTE == NIB_COMPUTE_BF16)
-        a[0][I] = nib_fold_integer<STEP, I>(q, addend);
     else
-        a[0][I] = nib_integer < STEP, I, (I & 1) ? NIB_CODE.high : NIB_CODE.low > (q);
+        a[0][I] = nib_fold_integer<STEP, I>(q, addend);
 }
 
-/* The A fragments of k16 step STEP (0..7). `table`: of value tables only. `addend`: of folded
+/* The A fragments of k16 step STEP (0..7). `table`: of value tables only. `addend`: of
  * integers, from nib_fold_addend or nib_fold_addend_zero, rows g and rows g + 8. */
-template <bool FOLD, int STEP>
+template <int STEP>
 NIB_DEVICE void nib_dequant(const uint32_t *q, uint32_t table, const uint32_t (&addend)[2],
                             uint32_t (&a)[NIB_LIMBS][4])
 {
-    nib_dequant_register<FOLD, STEP, 0>(q, table, addend, a);
-    nib_dequant_register<FOLD, STEP, 1>(q, table, addend, a);
-    nib_dequant_register<FOLD, STEP, 2>(q, table, addend, a);
-    nib_dequant_register<FOLD, STEP, 3>(q, table, addend, a);
+    nib_dequant_register<STEP, 0>(q, table, addend, a);
+    nib_dequant_register<STEP, 1>(q, table, addend, a);
+    nib_dequant_register<STEP, 2>(q, table, addend, a);
+    nib_dequant_register<STEP, 3>(q, table, addend, a);
 }
 
-/* What the products of operands must be multiplied with; parity 1: rows g + 8. Tables: times
- * 1 / lift. */
-template <bool FOLD> NIB_CONSTEXPR float nib_factor(int parity)
-{
-    if (NIB_COMPUTE != NIB_COMPUTE_F16)
-        return NIB_COMPUTE == NIB_COMPUTE_S8 && NIB_CODE.type == NIB_I1 ? 2.0f : 1.0f;
-    if (NIB_CODE.kind == NIB_KIND_FLOAT)
-        return (float)(1 << (15 - NIB_CODE.bias));
-    if (NIB_CODE.kind == NIB_KIND_TABLE || FOLD)
-        return 1.0f;
-    return (float)(1 << (24 - (parity ? NIB_CODE.high : NIB_CODE.low))) *
-           (NIB_CODE.type == NIB_I1 ? 2.0f : 1.0f);
-}
+/* What the products of operands must be multiplied with; of tables, times 1 / lift. */
+static constexpr float NIB_FACTOR =
+    NIB_COMPUTE == NIB_COMPUTE_S8 && NIB_CODE.type == NIB_I1 ? 2.0f
+    : NIB_COMPUTE == NIB_COMPUTE_F16 && NIB_CODE.kind == NIB_KIND_FLOAT
+        ? (float)(1 << (15 - NIB_CODE.bias))
+        : 1.0f;
 
 /* And the multiple of the activations' sum that must then be taken off. */
-template <bool FOLD> NIB_CONSTEXPR int nib_offset(void)
+NIB_CONSTEXPR int nib_offset(void)
 {
-    if (NIB_CODE.kind != NIB_KIND_INTEGER)
+    if (NIB_CODE.kind != NIB_KIND_INTEGER || NIB_COMPUTE == NIB_COMPUTE_F16)
         return 0;
     if (NIB_COMPUTE == NIB_COMPUTE_S8)
         return NIB_CODE.type == NIB_I8 ? 0 : NIB_CODE.offset;
-    if (NIB_COMPUTE == NIB_COMPUTE_BF16)
-        return NIB_CODE.type == NIB_U8 ? -128 : 0;
-    return FOLD ? 0 : NIB_CODE.offset;
+    return NIB_CODE.type == NIB_U8 ? -128 : 0;
 }
+
+static constexpr int NIB_OFFSET = nib_offset();
 
 /* ---- bytes -------------------------------------------------------------------------------- */
 

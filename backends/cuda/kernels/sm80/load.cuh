@@ -6,7 +6,8 @@
  *
  * Constants of the family: NIB_SPEC_TILE_N (64 times a power of two) and NIB_SPEC_TILE_M rows of W
  * and act of a block, NIB_SPEC_WARPS_N, _M, _K, NIB_SPEC_STAGES, NIB_SPEC_RESIDENT (blocks that
- * share a multiprocessor), NIB_SPEC_GATED (tiles hold both halves of gated pairs).
+ * share a multiprocessor), NIB_SPEC_GATED (tiles hold both halves of gated pairs), NIB_SPEC_ACC
+ * (nib_type of the accumulator).
  */
 #ifndef NIB_CUDA_SM80_LOAD_CUH
 #define NIB_CUDA_SM80_LOAD_CUH

@@ -31,16 +31,11 @@ static constexpr int FLUSH_STEPS = HALVES == 2 ? 1 : FLUSH_K / STEP_K;
 /* Steps whose codes one load brings: 16 bytes a lane of 4 and 8 bits. */
 static constexpr int CODE_STEPS = NIB_CODE.bits == 8 ? 2 : SLICE_K < 64 ? 2 : 4;
 
-/* Operands of integers come folded. Raw ones are subnormal, and the tensor core aligns a
- * subnormal's products by its exponent, not by its first bit: with sums of many steps too much
- * falls off. */
 static constexpr bool FLOAT_ZERO =
     NIB_SPEC_ZERO == NIB_ZERO_FLOAT || NIB_SPEC_ZERO == NIB_ZERO_RESCALE;
-static constexpr bool FOLD = NIB_CODE.kind == NIB_KIND_INTEGER && !INTEGERS;
-static constexpr bool FOLD_ZERO = FOLD && NIB_SPEC_ZERO == NIB_ZERO_CODE && NIB_FOLDS_ZERO;
-static constexpr int OFFSET = INTEGERS ? nib_offset<false>() : nib_offset<FOLD>();
+static constexpr bool FOLD_ZERO = NIB_SPEC_ZERO == NIB_ZERO_CODE && NIB_FOLDS_ZERO;
 static constexpr bool CODE_ZERO = NIB_SPEC_ZERO == NIB_ZERO_CODE && !FOLD_ZERO;
-static constexpr bool ACT_SUMS = OFFSET != 0 || FLOAT_ZERO || CODE_ZERO;
+static constexpr bool ACT_SUMS = NIB_OFFSET != 0 || FLOAT_ZERO || CODE_ZERO;
 
 /* Sums in i32 run over whole groups; with NIB_LATE_SCALE over all of k, and out of here as they
  * are.
@@ -77,7 +72,7 @@ struct state {
     float tot[UNITS][TOKENS][4];
     sum_number acc[UNITS][TOKENS][4], act_sum[ACT_SUMS ? TOKENS : 1][4];
     uint32_t q[UNITS][NIB_WORDS];
-    uint32_t addend[UNITS][2];                      /* of folded operands */
+    uint32_t addend[UNITS][2];                      /* of integers */
     uint32_t act, codes[NIB_PLANES], scales, zeros; /* addresses of the lane within a stage */
     uint32_t table;
     float unlift; /* undoes the tables' lift */
@@ -242,7 +237,7 @@ NIB_DEVICE void fetch(uint32_t stage, const warp_place &place, state &s, operand
         if constexpr (INTEGERS)
             nib_dequant_bytes<STEP>(s.q[u], o.a[u][0]);
         else
-            nib_dequant<FOLD, STEP>(s.q[u], s.table, s.addend[u], o.a[u]);
+            nib_dequant<STEP>(s.q[u], s.table, s.addend[u], o.a[u]);
     }
 }
 
@@ -272,13 +267,12 @@ template <int HALF> NIB_DEVICE void multiply(const operands &o, state &s)
 
 /* ---- the end of a group ------------------------------------------------------------------- */
 
-static constexpr float FACTOR[2] = {INTEGERS ? 1.0f : nib_factor<FOLD>(0),
-                                    INTEGERS ? 1.0f : nib_factor<FOLD>(1)};
+static constexpr float FACTOR = INTEGERS ? 1.0f : NIB_FACTOR;
 
 /* Integers less their offset and zero, modulo 2^32. */
 NIB_DEVICE int32_t group_integer(int32_t acc, int32_t act_sum, uint32_t zero)
 {
-    return acc * (int32_t)nib_factor<false>(0) - (OFFSET + (int32_t)zero) * act_sum;
+    return acc * (int32_t)NIB_FACTOR - (NIB_OFFSET + (int32_t)zero) * act_sum;
 }
 
 /* The exact sum over a group as f32, in units of FACTOR; `zero` of CODE_ZERO. */
@@ -291,8 +285,8 @@ NIB_DEVICE float group_sum(float acc, float act_sum, uint32_t zero, const state 
 {
     if constexpr (NIB_CODE.kind == NIB_KIND_TABLE)
         return acc * s.unlift; /* before the scale: a lifted sum times a large scale may overflow */
-    if constexpr (OFFSET != 0 || CODE_ZERO)
-        return acc - ((float)OFFSET / FACTOR[0] + (float)zero) * act_sum;
+    if constexpr (NIB_OFFSET != 0 || CODE_ZERO)
+        return acc - ((float)NIB_OFFSET / FACTOR + (float)zero) * act_sum;
     return acc;
 }
 
@@ -324,8 +318,7 @@ NIB_DEVICE void end_group(const group_values &v, state &s)
             if constexpr (SCALED)
                 scale[row] = nib_float_from<NIB_SPEC_SCALE>(v.scale[u][row]);
             if constexpr (FLOAT_ZERO)
-                zero[row] =
-                    nib_float_from<NIB_SPEC_ZERO_TYPE>(v.zero[u][row]) * (-1.0f / FACTOR[row]);
+                zero[row] = nib_float_from<NIB_SPEC_ZERO_TYPE>(v.zero[u][row]) * (-1.0f / FACTOR);
         }
 #pragma unroll
         for (int t = 0; t < TOKENS; t++)
@@ -349,7 +342,7 @@ NIB_DEVICE float final_sum(const state &s, int u, int t, int j)
     if constexpr (NIB_LATE_SCALE)
         return nib_float_from_bits((uint32_t)group_integer(
             (int32_t)s.acc[u][t][j], (int32_t)s.act_sum[ACT_SUMS ? t : 0][j], 0));
-    return s.tot[u][t][j] * (FACTOR[j >> 1] * ACT_FACTOR);
+    return s.tot[u][t][j] * (FACTOR * ACT_FACTOR);
 }
 
 /* ---- the ring ----------------------------------------------------------------------------- */

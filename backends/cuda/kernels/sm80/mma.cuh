@@ -32,15 +32,6 @@ NIB_DEVICE void nib_mma_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* Sums in f16, two tokens a register: d[i] holds row g + 8 i, tokens 2t and 2t + 1. */
-NIB_DEVICE void nib_mma_f16_acc16(uint32_t (&d)[2], const uint32_t (&a)[4], const uint32_t (&b)[2])
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3,%4,%5}, {%6,%7}, "
-        "{%0,%1};"
-        : "+r"(d[0]), "+r"(d[1])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
 NIB_DEVICE void nib_mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
@@ -55,15 +46,6 @@ NIB_DEVICE void nib_mma_u8(int32_t (&d)[4], const uint32_t (&a)[4], const uint32
     asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
         "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-/* sm_89 and newer. Tensor cores add these products coarsely: for acc f16 only. */
-NIB_DEVICE void nib_mma_e4m3(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
-{
-    asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
-        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
@@ -162,21 +144,6 @@ NIB_DEVICE void nib_load_matrix4(uint32_t *out, uint32_t address)
 }
 
 /* ---- global memory ------------------------------------------------------------------------ */
-
-/* Weights are read once: past L1. */
-NIB_DEVICE void nib_global_load4(uint32_t *out, const void *address)
-{
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-                 : "l"(address));
-}
-
-NIB_DEVICE void nib_global_load2(uint32_t *out, const void *address)
-{
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
-                 : "=r"(out[0]), "=r"(out[1])
-                 : "l"(address));
-}
 
 /* `to` is aligned to all that is stored. */
 NIB_DEVICE void nib_global_store4(void *to, const uint32_t *in)

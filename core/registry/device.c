@@ -24,8 +24,6 @@ static uint32_t devices_or_why(const nib_backend *backend, char why[WHY_BYTES])
         count = 0;
         snprintf(why, WHY_BYTES, "%s", nib_last_message());
     }
-    if (count == 0)
-        nib_log(NIB_LOG_INFO, "backend '%s' has no device: %s", backend->api.name, why);
     return count;
 }
 
@@ -35,11 +33,23 @@ static uint32_t devices_of(const nib_backend *backend)
     return devices_or_why(backend, why);
 }
 
-nib_status nib_device_at(uint32_t index, const nib_backend **backend, uint32_t *local)
+/* For the log of who counts devices or takes the first; not of who asks for one after the other. */
+static uint32_t devices_logged(const nib_backend *backend)
+{
+    char why[WHY_BYTES];
+    uint32_t count = devices_or_why(backend, why);
+    if (count == 0)
+        nib_log(NIB_LOG_INFO, "backend '%s' has no device: %s", backend->api.name, why);
+    return count;
+}
+
+/* Device `index` of all, in the order of "auto". NIB_MISSING past the last. */
+static nib_status device_at(uint32_t index, uint32_t (*count_of)(const nib_backend *backend),
+                            const nib_backend **backend, uint32_t *local)
 {
     const nib_backend *b;
     for (uint32_t i = 0; (b = nib_registry_get(i)) != NULL; i++) {
-        uint32_t count = devices_of(b);
+        uint32_t count = count_of(b);
         if (index < count) {
             *backend = b;
             *local = index;
@@ -121,7 +131,7 @@ nib_status nib_device_count(nib_context *ctx, uint32_t *count)
     uint32_t total = 0;
     const nib_backend *b;
     for (uint32_t i = 0; (b = nib_registry_get(i)) != NULL; i++)
-        total += devices_of(b);
+        total += devices_logged(b);
     *count = total;
     return NIB_OK;
 }
@@ -136,7 +146,7 @@ nib_status nib_device_describe(nib_context *ctx, uint32_t index, nib_device_info
     const nib_backend *backend = NULL;
     uint32_t local = 0;
     nib_device dev;
-    nib_status status = nib_device_at(index, &backend, &local);
+    nib_status status = device_at(index, devices_of, &backend, &local);
     if (!status)
         status = open_device(backend, local, &dev);
     if (status)
@@ -158,7 +168,7 @@ nib_status nib_device_open(nib_context *ctx, const char *selector, nib_device **
     if (selector && strcmp(selector, "auto")) {
         status = select_device(selector, &backend, &local);
     } else {
-        status = nib_device_at(0, &backend, &local);
+        status = device_at(0, devices_logged, &backend, &local);
         if (status)
             status = no_such_device("auto", "");
     }

@@ -17,7 +17,4 @@ struct nib_device {
     nib_device_info info;
 };
 
-/* Device `index` of all, in the order of "auto". NIB_MISSING past the last. */
-nib_status nib_device_at(uint32_t index, const nib_backend **backend, uint32_t *local);
-
 #endif

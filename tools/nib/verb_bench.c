@@ -281,7 +281,7 @@ const tool_verb tool_verb_bench = {
                "counts packed weights; roof % is its share of a bandwidth measured first: of\n"
                "reading host memory where the weights stand there, else of copying in the\n"
                "device's memory, read plus written.\n",
-    .examples = "  nib bench bench/cases/decode.txt\n"
+    .examples = "  nib bench bench/cases/decode.cases\n"
                 "  echo 'n=4096 k=4096 w=i4 g=32 m=1,128' | nib bench - --csv\n",
     .run = run,
 };

@@ -27,6 +27,8 @@ static tool_exit help_run(const tool_verb *verb, int argc, char **argv)
          "  NIB_BACKEND_PATH  a folder with backend plugins, libnibblas-NAME.so\n"
          "  NIB_VARIANT       a kernel that every plan uses wherever it can\n"
          "  NIB_CPU_ISA       kernels of the CPU backend: portable, avx2 or avx512\n"
+         "  NIB_CUDA_LIBRARY  the CUDA driver, in place of libcuda.so.1\n"
+         "  NIB_NVRTC_LIBRARY the compiler of CUDA kernels, a libnvrtc.so\n"
          "  NIB_CACHE_DIR     the folder of the kernel cache (~/.cache/nibblas)\n"
          "  NIB_PACK_PATH     packs of compiled kernels: files or folders, ':' between\n"
          "  OMP_NUM_THREADS   threads of the CPU backend and of quantisers\n"

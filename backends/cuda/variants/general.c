@@ -145,55 +145,31 @@ static const nib_cuda_family family = {
     .predict = predict,
 };
 
-/* Rates are estimates. */
+/* Rows of act, and the part of the peak that they reach: an estimate, as the rate of decoding is.
+ */
+#define ROW(m, part)                                                                      \
+    {                                                                                     \
+        .variant = {.size = sizeof(nib_variant),                                          \
+                    .id = "any-general-m" #m,                                             \
+                    .isa = "sm_80",                                                       \
+                    .source = "kernels/general/gemm.cu",                                  \
+                    .m_min = 1,                                                           \
+                    .m_tile = m,                                                          \
+                    .n_tile = TILE_N,                                                     \
+                    .k_tile = TILE_K,                                                     \
+                    .stages = 1,                                                          \
+                    .threads = THREADS,                                                   \
+                    .decode_per_ns = 4,                                                   \
+                    .decode_m = m,                                                        \
+                    .efficiency = part,                                                   \
+                    .math_type = NIB_F32,                                                 \
+                    .batch_invariant = 1},                                                \
+        .family = &family, .cc_min = 80, .portable = true, .tile_n = TILE_N, .tile_m = m, \
+        .warps_n = 1, .warps_m = 8, .warps_k = 1, .stages = 1                             \
+    }
+
 const nib_cuda_row nib_cuda_general_rows[] = {
-    {.variant = {.size = sizeof(nib_variant),
-                 .id = "any-general-m16",
-                 .isa = "sm_80",
-                 .source = "kernels/general/gemm.cu",
-                 .m_min = 1,
-                 .m_tile = 16,
-                 .n_tile = TILE_N,
-                 .k_tile = TILE_K,
-                 .stages = 1,
-                 .threads = THREADS,
-                 .decode_per_ns = 4,
-                 .decode_m = 16,
-                 .efficiency = 0.25,
-                 .math_type = NIB_F32,
-                 .batch_invariant = 1},
-     .family = &family,
-     .cc_min = 80,
-     .portable = true,
-     .tile_n = TILE_N,
-     .tile_m = 16,
-     .warps_n = 1,
-     .warps_m = 8,
-     .warps_k = 1,
-     .stages = 1},
-    {.variant = {.size = sizeof(nib_variant),
-                 .id = "any-general-m64",
-                 .isa = "sm_80",
-                 .source = "kernels/general/gemm.cu",
-                 .m_min = 1,
-                 .m_tile = 64,
-                 .n_tile = TILE_N,
-                 .k_tile = TILE_K,
-                 .stages = 1,
-                 .threads = THREADS,
-                 .decode_per_ns = 4,
-                 .decode_m = 64,
-                 .efficiency = 0.4,
-                 .math_type = NIB_F32,
-                 .batch_invariant = 1},
-     .family = &family,
-     .cc_min = 80,
-     .portable = true,
-     .tile_n = TILE_N,
-     .tile_m = 64,
-     .warps_n = 1,
-     .warps_m = 8,
-     .warps_k = 1,
-     .stages = 1},
+    ROW(16, 0.25),
+    ROW(64, 0.4),
     {.variant = {.id = NULL}},
 };

@@ -4,6 +4,8 @@
  */
 #include "variants/rules.h"
 
+#include <stddef.h>
+
 int64_t nib_cuda_ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
@@ -72,4 +74,32 @@ int nib_cuda_limbs(const nib_gemm_desc *desc)
 bool nib_cuda_gated(const nib_gemm_desc *desc)
 {
     return desc->epilogue == NIB_EPILOGUE_SILU_GATED;
+}
+
+const char *nib_cuda_sm80_refusal(const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    if (desc->act_type == NIB_F32)
+        return "tensor cores take no f32 activations";
+    if (w->flags & NIB_WEIGHT_G_IDX)
+        return "it takes groups of neighbouring columns only, not g_idx";
+    if (desc->act_scale == NIB_ACT_SCALE_MX)
+        return "it takes one scale of activations a row or a tensor, not one for 32 columns";
+    if (w->group > 0 && w->group % 16)
+        return "groups must be multiples of 16 columns";
+    /* Columns and groups are counted in 32 bits. */
+    if (w->k > (int64_t)1 << 30)
+        return "it counts columns in 32 bits: k may be at most 2^30";
+    return NULL;
+}
+
+void nib_cuda_sm80_spec(const nib_gemm_desc *desc, nib_cuda_spec *text)
+{
+    const nib_weight_desc *w = &desc->weight;
+    nib_cuda_spec_add(text, "NIB_SPEC_WEIGHT", w->type);
+    nib_cuda_spec_add(text, "NIB_SPEC_ACT", desc->act_type);
+    nib_cuda_spec_add(text, "NIB_SPEC_SCALE", w->scale_type);
+    nib_cuda_spec_add(text, "NIB_SPEC_ZERO", w->zero);
+    nib_cuda_spec_add(text, "NIB_SPEC_ZERO_TYPE", w->zero_type);
+    nib_cuda_spec_add(text, "NIB_SPEC_GROUP", nib_cuda_group_class(w));
 }

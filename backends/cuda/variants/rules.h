@@ -9,6 +9,8 @@
 #include <nibblas/backend.h>
 #include <stdbool.h>
 
+#include "variants/variants.h"
+
 /* Columns of a block of codes, and of a stage of the sm80 kernels. */
 enum { NIB_CUDA_STAGE_K = 128 };
 
@@ -31,5 +33,10 @@ bool nib_cuda_multiplies_integers(const nib_gemm_desc *desc);
 /* Products with operands of one code: value tables are sums of 16-bit numbers. */
 int nib_cuda_limbs(const nib_gemm_desc *desc);
 bool nib_cuda_gated(const nib_gemm_desc *desc);
+
+/* Why no kernel of kernels/sm80 runs a description, or NULL: the rest is each family's. */
+const char *nib_cuda_sm80_refusal(const nib_gemm_desc *desc);
+/* The constants that say what was described: those of kernels/common/types.cuh. */
+void nib_cuda_sm80_spec(const nib_gemm_desc *desc, nib_cuda_spec *text);
 
 #endif

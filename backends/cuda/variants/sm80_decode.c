@@ -14,8 +14,6 @@
 #include <stddef.h>
 
 enum { UNIT_N = 16, MOST_PARTS = 8 };
-/* Columns and groups are counted in 32 bits. */
-static const int64_t most_k = (int64_t)1 << 30;
 
 /* ---- what a description means here ---- */
 
@@ -57,20 +55,13 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
                            const nib_gemm_desc *desc)
 {
     const nib_weight_desc *w = &desc->weight;
-    if (desc->act_type == NIB_F32)
-        return "tensor cores take no f32 activations";
-    if (w->flags & NIB_WEIGHT_G_IDX)
-        return "it takes groups of neighbouring columns only, not g_idx";
-    if (desc->act_scale == NIB_ACT_SCALE_MX)
-        return "it takes one scale of activations a row or a tensor, not one for 32 columns";
-    if (w->group > 0 && w->group % 16)
-        return "groups must be multiples of 16 columns";
+    const char *why = nib_cuda_sm80_refusal(desc);
+    if (why)
+        return why;
     if (w->group > 0 && w->group % 32 && nib_cuda_multiplies_integers(desc))
         return "bytes are multiplied 32 columns at a time: groups must be multiples of that";
     if (desc->acc_type == NIB_I32 && w->group > 0 && w->group != nib_cuda_group_class(w))
         return "exact sums over groups of other than 32, 64 or 128 columns would be cut";
-    if (w->k > most_k)
-        return "it counts columns in 32 bits: k may be at most 2^30";
     if (shared_bytes(row, desc) > (uint32_t)chip->shared_block)
         return "its stages do not fit the chip's shared memory";
     return NULL;
@@ -79,14 +70,8 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
 static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                  nib_cuda_spec *text)
 {
-    const nib_weight_desc *w = &desc->weight;
     (void)chip;
-    nib_cuda_spec_add(text, "NIB_SPEC_WEIGHT", w->type);
-    nib_cuda_spec_add(text, "NIB_SPEC_ACT", desc->act_type);
-    nib_cuda_spec_add(text, "NIB_SPEC_SCALE", w->scale_type);
-    nib_cuda_spec_add(text, "NIB_SPEC_ZERO", w->zero);
-    nib_cuda_spec_add(text, "NIB_SPEC_ZERO_TYPE", w->zero_type);
-    nib_cuda_spec_add(text, "NIB_SPEC_GROUP", nib_cuda_group_class(w));
+    nib_cuda_sm80_spec(desc, text);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
     nib_cuda_spec_add(text, "NIB_SPEC_UNITS", units(row));
     nib_cuda_spec_add(text, "NIB_SPEC_WARPS", row->warps_k);

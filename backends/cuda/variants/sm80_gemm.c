@@ -14,8 +14,6 @@
 #include <stddef.h>
 
 enum { BLOCK_N = 64, MOST_PARTS = 16 };
-/* Columns and groups are counted in 32 bits. */
-static const int64_t most_k = (int64_t)1 << 30;
 
 /* ---- what a description means here ---- */
 
@@ -102,16 +100,9 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
                            const nib_gemm_desc *desc)
 {
     const nib_weight_desc *w = &desc->weight;
-    if (desc->act_type == NIB_F32)
-        return "tensor cores take no f32 activations";
-    if (w->flags & NIB_WEIGHT_G_IDX)
-        return "it takes groups of neighbouring columns only, not g_idx";
-    if (desc->act_scale == NIB_ACT_SCALE_MX)
-        return "it takes one scale of activations a row or a tensor, not one for 32 columns";
-    if (w->group > 0 && w->group % 16)
-        return "groups must be multiples of 16 columns";
-    if (w->k > most_k)
-        return "it counts columns in 32 bits: k may be at most 2^30";
+    const char *why = nib_cuda_sm80_refusal(desc);
+    if (why)
+        return why;
     if (desc->acc_type == NIB_I32 && w->group > 0 && row->warps_k > 1)
         return "exact sums over groups cannot be shared by warps";
     if (!fits_registers(row, desc))
@@ -124,14 +115,8 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
 static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                  nib_cuda_spec *text)
 {
-    const nib_weight_desc *w = &desc->weight;
     (void)chip;
-    nib_cuda_spec_add(text, "NIB_SPEC_WEIGHT", w->type);
-    nib_cuda_spec_add(text, "NIB_SPEC_ACT", desc->act_type);
-    nib_cuda_spec_add(text, "NIB_SPEC_SCALE", w->scale_type);
-    nib_cuda_spec_add(text, "NIB_SPEC_ZERO", w->zero);
-    nib_cuda_spec_add(text, "NIB_SPEC_ZERO_TYPE", w->zero_type);
-    nib_cuda_spec_add(text, "NIB_SPEC_GROUP", nib_cuda_group_class(w));
+    nib_cuda_sm80_spec(desc, text);
     nib_cuda_spec_add(text, "NIB_SPEC_ACC", desc->acc_type);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_N", row->tile_n);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);

@@ -23,18 +23,6 @@ static inline uint64_t sim_cut(unsigned bits, uint64_t value)
     return bits >= 64 ? value : value & ((UINT64_C(1) << bits) - 1);
 }
 
-SIM_INLINE enum sim_step sim_map32_1(sim_warp *warp, const sim_insn *in, uint32_t mask,
-                                     uint32_t (*f)(uint32_t))
-{
-    const uint32_t *a = sim_row32(warp, &in->arg[1]);
-    uint32_t r[SIM_LANES];
-    for (int i = 0; i < SIM_LANES; ++i) {
-        r[i] = f(a[i]);
-    }
-    sim_put32(warp, &in->arg[0], mask, r);
-    return SIM_NEXT;
-}
-
 SIM_INLINE enum sim_step sim_map32_2(sim_warp *warp, const sim_insn *in, uint32_t mask,
                                      uint32_t (*f)(uint32_t, uint32_t))
 {

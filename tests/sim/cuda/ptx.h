@@ -176,7 +176,6 @@ struct sim_function {
     const sim_module *module;
 };
 
-const char *sim_type_name(enum sim_type type);
 unsigned sim_type_bits(enum sim_type type);
 bool sim_type_signed(enum sim_type type);
 bool sim_type_float(enum sim_type type);

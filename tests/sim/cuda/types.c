@@ -33,11 +33,6 @@ static const struct {
     /* clang-format on */
 };
 
-const char *sim_type_name(enum sim_type type)
-{
-    return types[type].name;
-}
-
 unsigned sim_type_bits(enum sim_type type)
 {
     return types[type].bits;

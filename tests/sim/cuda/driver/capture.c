@@ -266,17 +266,12 @@ static CUstreamCaptureStatus status_of(const struct CUstream_st *stream)
 
 SIM_API CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
 {
-    CUcontext ctx;
     CUstream stream;
-    CUresult result = drv_enter(&ctx);
+    CUresult result = drv_enter_stream(handle, status, &stream);
     if (result)
         return result;
-    result = drv_stream_get(ctx, handle, &stream);
-    if (!result && !status)
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (!result)
-        *status = status_of(stream);
-    return drv_leave(result);
+    *status = status_of(stream);
+    return drv_leave(CUDA_SUCCESS);
 }
 
 /* The simulator hands out no dependencies of a graph under construction. */

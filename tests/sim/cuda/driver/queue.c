@@ -431,49 +431,46 @@ SIM_API CUresult cuLaunchHostFunc(CUstream handle, CUhostFn call, void *user)
     return drv_leave(result);
 }
 
-SIM_API CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags)
+CUresult drv_enter_stream(CUstream handle, const void *answer, CUstream *out)
 {
     CUcontext ctx;
-    CUstream stream;
     CUresult result = drv_enter(&ctx);
     if (result)
         return result;
-    result = drv_stream_get(ctx, handle, &stream);
-    if (!result && !flags)
+    result = drv_stream_get(ctx, handle, out);
+    if (!result && !answer)
         result = CUDA_ERROR_INVALID_VALUE;
-    if (!result)
-        *flags = stream->flags;
-    return drv_leave(result);
+    return result ? drv_leave(result) : CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags)
+{
+    CUstream stream;
+    CUresult result = drv_enter_stream(handle, flags, &stream);
+    if (result)
+        return result;
+    *flags = stream->flags;
+    return drv_leave(CUDA_SUCCESS);
 }
 
 SIM_API CUresult cuStreamGetPriority(CUstream handle, int *priority)
 {
-    CUcontext ctx;
     CUstream stream;
-    CUresult result = drv_enter(&ctx);
+    CUresult result = drv_enter_stream(handle, priority, &stream);
     if (result)
         return result;
-    result = drv_stream_get(ctx, handle, &stream);
-    if (!result && !priority)
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (!result)
-        *priority = stream->priority;
-    return drv_leave(result);
+    *priority = stream->priority;
+    return drv_leave(CUDA_SUCCESS);
 }
 
 SIM_API CUresult cuStreamGetId(CUstream handle, unsigned long long *id)
 {
-    CUcontext ctx;
     CUstream stream;
-    CUresult result = drv_enter(&ctx);
+    CUresult result = drv_enter_stream(handle, id, &stream);
     if (result)
         return result;
-    result = drv_stream_get(ctx, handle, &stream);
-    if (!result && !id)
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (!result)
-        *id = stream->id;
-    return drv_leave(result);
+    *id = stream->id;
+    return drv_leave(CUDA_SUCCESS);
 }
 
 SIM_API CUresult cuStreamGetCtx(CUstream handle, CUcontext *out)

@@ -256,6 +256,9 @@ CUresult drv_submit(CUstream stream, drv_op *op);
 /* The stream of a handle, special ones included; also checks what may not be used while another
  * stream is captured. */
 CUresult drv_stream_get(CUcontext ctx, CUstream handle, CUstream *out);
+/* drv_enter and a stream, to write something of it to `answer`, which may not be NULL. A failure
+ * has left already. */
+CUresult drv_enter_stream(CUstream handle, const void *answer, CUstream *out);
 CUstream drv_stream_create(CUcontext ctx, unsigned flags, int priority);
 /* Does the first operation of a stream, after what it depends on. */
 void drv_stream_step(CUstream stream);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Single instructions of sm_80, each on many operands, for sim-calibrate: what the interpreter makes of
- * them is compared with what a GPU does. One warp a block.
+ * Single instructions of sm_80, each on many operands, for sim-calibrate: what the interpreter
+ * makes of them is compared with what a GPU does. One warp a block.
  */
 typedef unsigned int word;
 
@@ -12,25 +12,25 @@ extern "C" __global__ void probe_alu(const word *a, const word *b, const word *c
     const int i = blockIdx.x * 32 + threadIdx.x;
     word result;
     int probe = 0;
-#define PROBE(name, kind, text)                                                                    \
-    asm volatile(text : "=r"(result) : "r"(a[i]), "r"(b[i]), "r"(c[i]));                           \
+#define PROBE(name, kind, text)                                          \
+    asm volatile(text : "=r"(result) : "r"(a[i]), "r"(b[i]), "r"(c[i])); \
     out[probe++ * count + i] = result;
 #include "alu.inc"
 #undef PROBE
 }
 
 /* d = a b + c: four words of a, two of b, COUNT of c a lane. */
-#define PRODUCT(name, type, letter, text)                                                          \
-    extern "C" __global__ void name(const word *a, const word *b, const type *c, type *d)          \
-    {                                                                                              \
-        const int i = blockIdx.x * 32 + threadIdx.x;                                               \
-        type s[4] = {c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3]};                          \
-        asm volatile(text " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                 \
-                     : "+" letter(s[0]), "+" letter(s[1]), "+" letter(s[2]), "+" letter(s[3])      \
-                     : "r"(a[4 * i]), "r"(a[4 * i + 1]), "r"(a[4 * i + 2]), "r"(a[4 * i + 3]),     \
-                       "r"(b[2 * i]), "r"(b[2 * i + 1]));                                          \
-        for (int j = 0; j < 4; j++)                                                                \
-            d[4 * i + j] = s[j];                                                                   \
+#define PRODUCT(name, type, letter, text)                                                      \
+    extern "C" __global__ void name(const word *a, const word *b, const type *c, type *d)      \
+    {                                                                                          \
+        const int i = blockIdx.x * 32 + threadIdx.x;                                           \
+        type s[4] = {c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3]};                      \
+        asm volatile(text " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"             \
+                     : "+" letter(s[0]), "+" letter(s[1]), "+" letter(s[2]), "+" letter(s[3])  \
+                     : "r"(a[4 * i]), "r"(a[4 * i + 1]), "r"(a[4 * i + 2]), "r"(a[4 * i + 3]), \
+                       "r"(b[2 * i]), "r"(b[2 * i + 1]));                                      \
+        for (int j = 0; j < 4; j++)                                                            \
+            d[4 * i + j] = s[j];                                                               \
     }
 PRODUCT(probe_mma_f16, float, "f", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
 PRODUCT(probe_mma_bf16, float, "f", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")

@@ -4,6 +4,7 @@
  * installed. Types are compared by the compiler: this file then does not compile when one is wrong.
  */
 #include "host/driver.h"
+#include "kernels/common/params.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
     _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), nib_cu_result(*) parameters), \
                    #symbol " is declared otherwise in cuda.h");
 NIB_CUDA_DRIVER_ENTRIES(NIB_ENTRY)
+NIB_CUDA_DRIVER_OPTIONAL(NIB_ENTRY)
 #undef NIB_ENTRY
 
 Test(cuda_driver, numbers_are_those_of_the_vendors_header)
@@ -62,6 +64,13 @@ Test(cuda_driver, numbers_are_those_of_the_vendors_header)
         {"carve-out", NIB_CU_FUNC_SHARED_CARVEOUT,
          CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT},
         {"log", NIB_CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BUFFER},
+        {"cluster", NIB_CU_LAUNCH_CLUSTER, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION},
+        {"map of bytes", NIB_CU_MAP_U8, CU_TENSOR_MAP_DATA_TYPE_UINT8},
+        {"map of f16", NIB_CU_MAP_F16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16},
+        {"map of bf16", NIB_CU_MAP_BF16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16},
+        {"map, swizzle", NIB_CU_MAP_SWIZZLE_128, CU_TENSOR_MAP_SWIZZLE_128B},
+        {"map, promotion", NIB_CU_MAP_PROMOTE_256, CU_TENSOR_MAP_L2_PROMOTION_L2_256B},
+        {"map, size", sizeof(nib_cuda_map), sizeof(CUtensorMap)},
         {"dependent launch", NIB_CU_LAUNCH_PROGRAMMATIC,
          CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION},
         {"launch, bytes", sizeof(nib_cu_launch), sizeof(CUlaunchConfig)},

@@ -130,6 +130,11 @@ nib_status nib_cuda_device_open(uint32_t index, void **dev)
     read_facts(device);
     const char *converts = nib_cuda_host->env("NIB_CUDA_CONVERT");
     device->converts_always = converts && !strcmp(converts, "device");
+    const char *depends = nib_cuda_host->env("NIB_CUDA_DEPENDENT");
+    device->depends = !depends || strcmp(depends, "0") != 0;
+    /* Launches of other processes, and what memory holds by chance, are to differ as well. */
+    atomic_init(&device->nonce, (uint64_t)(nib_cuda_now_us() * 1e3) * 0x9e3779b97f4a7c15u ^
+                                    (uintptr_t)device << 17);
     nib_cuda_nvrtc_path(driver->version, &reason); /* reads the environment, now and not later */
     double begin = nib_cuda_now_us();
     status = nib_cuda_result(driver->primary_retain(&device->context, handle),

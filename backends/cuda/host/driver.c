@@ -22,25 +22,27 @@ static pid_t opened_by;
 
 static bool find_entries(void *library)
 {
-    static const char *const names[] = {
-#define NIB_ENTRY(field, symbol, parameters) #symbol,
+    const struct {
+        const char *name;
+        void **place;
+        bool needed;
+    } entries[] = {
+#define NIB_ENTRY(field, symbol, parameters) {#symbol, (void **)(void *)&driver.field, true},
         NIB_CUDA_DRIVER_ENTRIES(NIB_ENTRY)
 #undef NIB_ENTRY
-    };
-    void **const places[] = {
-#define NIB_ENTRY(field, symbol, parameters) (void **)(void *)&driver.field,
-        NIB_CUDA_DRIVER_ENTRIES(NIB_ENTRY)
+#define NIB_ENTRY(field, symbol, parameters) {#symbol, (void **)(void *)&driver.field, false},
+            NIB_CUDA_DRIVER_OPTIONAL(NIB_ENTRY)
 #undef NIB_ENTRY
     };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        void *symbol = dlsym(library, names[i]);
-        if (!symbol) {
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        void *symbol = dlsym(library, entries[i].name);
+        if (!symbol && entries[i].needed) {
             snprintf(reason, sizeof(reason), "the CUDA driver library has no %s: it is too old",
-                     names[i]);
+                     entries[i].name);
             return false;
         }
         /* ISO C has no cast from object to function pointers. */
-        memcpy(places[i], &symbol, sizeof(symbol));
+        memcpy(entries[i].place, &symbol, sizeof(symbol));
     }
     return true;
 }

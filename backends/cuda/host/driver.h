@@ -18,6 +18,7 @@ typedef struct CUstream_st *nib_cu_stream;
 typedef struct CUevent_st *nib_cu_event;
 /* Passed as nib_cu_launch, which has its layout. */
 typedef struct CUlaunchConfig_st nib_cu_launch_config;
+typedef struct CUtensorMap_st nib_cu_tensor_map; /* 128 bytes, aligned to 64 */
 typedef int nib_cu_device;
 typedef unsigned long long nib_cu_pointer;
 /* Enumerations of the vendor's, all of this width. */
@@ -73,7 +74,18 @@ enum { /* options of cuModuleLoadDataEx */
        NIB_CU_JIT_ERROR_LOG_BYTES = 6
 };
 
-enum { NIB_CU_LAUNCH_PROGRAMMATIC = 6 }; /* id of a launch attribute: dependent launch */
+enum { /* ids of launch attributes */
+       NIB_CU_LAUNCH_CLUSTER = 4,
+       NIB_CU_LAUNCH_PROGRAMMATIC = 6 /* dependent launch */
+};
+
+enum { /* of cuTensorMapEncodeTiled: elements, swizzle, promotion in the second-level cache */
+       NIB_CU_MAP_U8 = 0,
+       NIB_CU_MAP_F16 = 6,
+       NIB_CU_MAP_BF16 = 9,
+       NIB_CU_MAP_SWIZZLE_128 = 3,
+       NIB_CU_MAP_PROMOTE_256 = 3
+};
 
 /* CUlaunchAttribute and CUlaunchConfig. */
 typedef struct nib_cu_launch_attribute {
@@ -82,6 +94,7 @@ typedef struct nib_cu_launch_attribute {
     union {
         char bytes[64];
         int allowed;
+        unsigned int cluster[3];
     } value;
 } nib_cu_launch_attribute;
 
@@ -131,9 +144,17 @@ typedef struct nib_cu_launch {
     X(event_elapsed, cuEventElapsedTime, (float *, nib_cu_event, nib_cu_event))                    \
     X(event_destroy, cuEventDestroy_v2, (nib_cu_event))
 
+/* Entries that a driver may lack: the field is then NULL. */
+#define NIB_CUDA_DRIVER_OPTIONAL(X)                                                    \
+    X(tensor_map, cuTensorMapEncodeTiled,                                              \
+      (nib_cu_tensor_map *, nib_cu_attribute, unsigned int, void *, const uint64_t *,  \
+       const uint64_t *, const unsigned int *, const unsigned int *, nib_cu_attribute, \
+       nib_cu_attribute, nib_cu_attribute, nib_cu_attribute))
+
 typedef struct nib_cuda_driver {
 #define NIB_ENTRY(field, symbol, parameters) nib_cu_result(*field) parameters;
     NIB_CUDA_DRIVER_ENTRIES(NIB_ENTRY)
+    NIB_CUDA_DRIVER_OPTIONAL(NIB_ENTRY)
 #undef NIB_ENTRY
     int version; /* 13000: 13.0 */
 } nib_cuda_driver;

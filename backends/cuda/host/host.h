@@ -64,6 +64,8 @@ typedef struct nib_cuda_device {
     nib_cuda_shapes *shapes;
     nib_cuda_module *converter; /* NULL until the first conversion */
     bool converts_always;       /* NIB_CUDA_CONVERT=device: compiles for the smallest matrix */
+    bool depends;               /* dependent launches; NIB_CUDA_DEPENDENT=0: none */
+    atomic_uint_fast64_t nonce; /* of the next launch */
     uint64_t left_to_host;      /* bytes of conversions not worth compiling for; under lock */
 } nib_cuda_device;
 
@@ -181,7 +183,7 @@ void nib_cuda_kernel_put(void *dev, void *kernel);
 nib_status nib_cuda_launch(void *dev, void *kernel, const nib_packed *weights,
                            const nib_gemm_args *args);
 /* The same with the context current: the self-test's. */
-nib_status nib_cuda_launch_here(const nib_cuda_device *device, const nib_cuda_kernel *kernel,
+nib_status nib_cuda_launch_here(nib_cuda_device *device, const nib_cuda_kernel *kernel,
                                 const nib_packed *weights, const nib_gemm_args *args);
 nib_status nib_cuda_explain(void *dev, void *kernel, int64_t m, char *text, size_t capacity,
                             size_t *needed);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CARVEOUT_MOST = 100, ALIGN_BYTES = 16, REDUCE_THREADS = 256 };
+enum { CARVEOUT_MOST = 100, ALIGN_BYTES = 16, REDUCE_THREADS = 256, MAP_BYTES = 128 };
 
 static nib_status find_function(const nib_cuda_device *device, nib_cuda_module *module,
                                 const char *name, nib_cu_function *out)
@@ -163,15 +163,60 @@ nib_cu_result nib_cuda_start(const nib_cuda_device *device, nib_cu_function func
                                   list, NULL);
 }
 
-/* Whether the reduction waits for the kernel before by an instruction of its own, which code for
- * sm_90 and newer has (kernels/sm80/reduce.cuh), and so may be launched as its dependent. */
+/* Whether the kernel waits for the one before by an instruction of its own, which code for sm_90
+ * and newer has, and so may be launched as its dependent. */
 static bool waits_itself(const nib_cuda_device *device, const nib_cuda_kernel *kernel)
 {
-    return kernel->row->family->reduce_waits && device->chip.cc >= 90 &&
-           !strncmp(kernel->module->isa, "sm_", 3);
+    const char *isa = kernel->module->isa;
+    return kernel->row->family->waits && device->depends && device->chip.cc >= 90 &&
+           (!strncmp(isa, "sm_", 3) || !strcmp(isa, "compute_90a"));
 }
 
-nib_status nib_cuda_launch_here(const nib_cuda_device *device, const nib_cuda_kernel *kernel,
+/* Describes act to tensor copies; false where they may not read it. The limits are those of
+ * cuTensorMapEncodeTiled. */
+static bool map_act(const nib_cuda_device *device, const nib_cuda_kernel *kernel,
+                    const nib_gemm_args *args, int32_t rows, nib_cuda_map *map)
+{
+    uint64_t bytes = (uint64_t)kernel->act_bytes, pitch = (uint64_t)args->lda * bytes;
+    uint64_t dims[] = {(uint64_t)kernel->desc.weight.k, (uint64_t)args->m};
+    unsigned int box[] = {MAP_BYTES / (unsigned int)bytes, (unsigned int)rows}, steps[] = {1, 1};
+    nib_cu_attribute type = bytes == 1                          ? NIB_CU_MAP_U8
+                            : kernel->desc.act_type == NIB_BF16 ? NIB_CU_MAP_BF16
+                                                                : NIB_CU_MAP_F16;
+    if (!device->driver->tensor_map || (uintptr_t)args->act % ALIGN_BYTES || pitch % ALIGN_BYTES ||
+        pitch >> 40 || dims[0] >> 32 || dims[1] >> 32)
+        return false;
+    return !device->driver->tensor_map((nib_cu_tensor_map *)(void *)map, type, 2,
+                                       (void *)(uintptr_t)args->act, dims, &pitch, box, steps, 0,
+                                       NIB_CU_MAP_SWIZZLE_128, NIB_CU_MAP_PROMOTE_256, 0);
+}
+
+/* The kernel of the product itself. */
+static nib_cu_result start_main(nib_cuda_device *device, const nib_cuda_kernel *kernel,
+                                const nib_cuda_shape *shape, const nib_gemm_args *args,
+                                const nib_cuda_params *params)
+{
+    nib_cu_launch_attribute attributes[2];
+    nib_cuda_mapped_params mapped = {.p = *params};
+    nib_cu_launch launch = {.grid = {shape->grid[0], shape->grid[1], shape->grid[2]},
+                            .block = {shape->block, 1, 1},
+                            .shared_bytes = shape->shared_bytes,
+                            .stream = args->stream,
+                            .attributes = attributes};
+    if (waits_itself(device, kernel))
+        attributes[launch.attribute_count++] =
+            (nib_cu_launch_attribute){.id = NIB_CU_LAUNCH_PROGRAMMATIC, .value.allowed = 1};
+    if (shape->cluster > 1)
+        attributes[launch.attribute_count++] = (nib_cu_launch_attribute){
+            .id = NIB_CU_LAUNCH_CLUSTER, .value.cluster = {(unsigned int)shape->cluster, 1, 1}};
+    mapped.p.nonce = atomic_fetch_add_explicit(&device->nonce, 2, memory_order_relaxed) | 1;
+    if (shape->map_rows == 0)
+        return nib_cuda_start(device, kernel->entry, &launch, &mapped.p);
+    mapped.mapped = map_act(device, kernel, args, shape->map_rows, &mapped.act_map);
+    return nib_cuda_start(device, kernel->entry, &launch, &mapped);
+}
+
+nib_status nib_cuda_launch_here(nib_cuda_device *device, const nib_cuda_kernel *kernel,
                                 const nib_packed *weights, const nib_gemm_args *args)
 {
     const nib_cuda_row *row = kernel->row;
@@ -183,11 +228,7 @@ nib_status nib_cuda_launch_here(const nib_cuda_device *device, const nib_cuda_ke
                                    args->workspace_bytes,
                                    (unsigned long long)shape.workspace_bytes);
     fill_params(kernel, weights, args, shape.split > 1 ? shape.split : 1, &params);
-    nib_cu_launch main = {.grid = {shape.grid[0], shape.grid[1], shape.grid[2]},
-                          .block = {shape.block, 1, 1},
-                          .shared_bytes = shape.shared_bytes,
-                          .stream = args->stream};
-    nib_cu_result result = nib_cuda_start(device, kernel->entry, &main, &params);
+    nib_cu_result result = start_main(device, kernel, &shape, args, &params);
     if (!result && params.split > 1 && kernel->reduce) {
         nib_cu_launch_attribute dependent = {.id = NIB_CU_LAUNCH_PROGRAMMATIC, .value.allowed = 1};
         nib_cu_launch reduce = {.grid = {reduce_blocks(&params), 1, 1},
@@ -203,7 +244,7 @@ nib_status nib_cuda_launch_here(const nib_cuda_device *device, const nib_cuda_ke
 nib_status nib_cuda_launch(void *dev, void *kernel, const nib_packed *weights,
                            const nib_gemm_args *args)
 {
-    const nib_cuda_device *device = dev;
+    nib_cuda_device *device = dev;
     nib_cuda_visit visit;
     if (args->m <= 0)
         return NIB_OK;

@@ -31,6 +31,8 @@ typedef struct nib_cuda_shape {
     uint32_t grid[3], block;
     uint32_t shared_bytes; /* dynamic */
     int32_t split;         /* parts of K; above 1 the family's reduction follows */
+    int32_t cluster;       /* neighbouring blocks along x that share memory; 0 and 1: none */
+    int32_t map_rows;      /* rows of act a tensor copy brings; 0: no nib_cuda_mapped_params */
     uint64_t workspace_bytes;
 } nib_cuda_shape;
 
@@ -47,7 +49,9 @@ typedef struct nib_cuda_family {
     /* Entry of the reduction after split K, in the same image; NULL: none. It strides over its
      * elements: any grid of blocks of 256 threads will do. */
     const char *reduce;
-    bool reduce_waits; /* from sm_90 on it waits for the kernel before by griddepcontrol */
+    /* From sm_90 on the entry and the reduction wait by griddepcontrol for the kernel before them,
+     * before they touch anything but weights and bias, so they may start while that one ends. */
+    bool waits;
     /* NULL when the row can run the description on the chip for every m of its range, else why
      * not, a constant string. */
     const char *(*refusal)(const nib_cuda_row *row, const nib_cuda_chip *chip,

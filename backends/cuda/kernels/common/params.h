@@ -31,6 +31,27 @@ typedef struct nib_cuda_params {
     int32_t epilogue;       /* nib_epilogue */
     int32_t act_scale_mode; /* nib_act_scale */
     int32_t aligned;        /* act, lda and k allow 16-byte loads of rows of act */
+    uint64_t nonce;         /* no other launch of the process has it; never 0 */
 } nib_cuda_params;
+
+/* The driver's description of act for tensor copies: {k, m}, rows of lda elements, boxes of 128
+ * bytes of k, swizzled by 128 bytes, and as many rows as the shape said; zeros beyond k and m. */
+typedef struct nib_cuda_map {
+#ifdef __cplusplus
+    alignas(64)
+#else
+    _Alignas(64)
+#endif
+        unsigned char bytes[128];
+} nib_cuda_map;
+
+/* The parameter of kernels whose shape has map_rows. */
+typedef struct nib_cuda_mapped_params {
+    nib_cuda_map act_map;
+    /* mapped: act_map describes act. 0: act or its rows start where tensor copies may not; the
+     * kernel loads elements. k itself may have any number of columns. */
+    int32_t mapped;
+    nib_cuda_params p;
+} nib_cuda_mapped_params;
 
 #endif

@@ -141,8 +141,8 @@ extern "C" __global__ void __launch_bounds__(NIB_SPEC_WARPS * 32, NIB_SPEC_RESID
     warp.ring = rings + index * NIB_WARP_BYTES;
     nib_place_units(p, paired, tile * NIB_SPEC_WARPS_N + index % NIB_SPEC_WARPS_N, &warp);
     int k_begin = 0, k_end = p.k_blocks;
+    nib_allow_dependents();
     if (p.split > 1) {
-        nib_allow_dependents();
         const int share = p.k_blocks / p.split, more = p.k_blocks % p.split;
         k_begin = part * share + nib_minimum(part, more);
         k_end = k_begin + share + (part < more);
@@ -154,6 +154,7 @@ extern "C" __global__ void __launch_bounds__(NIB_SPEC_WARPS * 32, NIB_SPEC_RESID
         nib_table_fill(shared, p.table, lift, nib_thread(), NIB_SPEC_WARPS * 32);
         lift = nib_reciprocal(lift); /* a power of two: exact */
     }
+    nib_wait_for_primary(); /* act may be its output */
     nib_sums sums = {};
     nib_run_pipeline(p, warp, k_begin + index / NIB_SPEC_WARPS_N, k_end,
                      shared + warp.lane * NIB_TABLE_ENTRY, lift, sums);

@@ -205,14 +205,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, NIB_SPEC_RESIDENT)
     const int parts = (int)gridDim.y, part = (int)blockIdx.y;
     const int k_begin = (int)((int64_t)p.k_blocks * part / parts);
     const int k_end = (int)((int64_t)p.k_blocks * (part + 1) / parts);
-    if (parts > 1)
-        nib_allow_dependents();
+    nib_allow_dependents();
     state s;
     begin(p, place, table, s);
     if constexpr (NIB_CODE.kind == NIB_KIND_TABLE) {
         nib_table_fill(table, p.table, nib_table_lift(p.table), nib_thread(), THREADS);
         __syncthreads(); /* the table is whole before the first look-up */
     }
+    nib_wait_for_primary(); /* act may be its output */
     mainloop_run(p, place, tile.n_block, tile.m0, k_begin, k_end, ring, s);
     nib_copy_wait<0>();
     __syncthreads(); /* all have read the last stage: the ring becomes the tile of sums */

@@ -194,7 +194,7 @@ template <int PENDING> NIB_DEVICE void nib_copy_wait(void)
 
 /* ---- dependent launches (PTX ISA, griddepcontrol) ----------------------------------------- */
 
-/* In a kernel whose reduction follows: it may begin to start once all blocks are here. */
+/* The kernel that follows may begin to start once all blocks are here. */
 NIB_DEVICE void nib_allow_dependents(void)
 {
 #if __CUDA_ARCH__ >= 900

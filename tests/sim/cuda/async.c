@@ -167,11 +167,20 @@ bool sim_async_expire(sim_block *block)
 void sim_async_end(sim_block *block)
 {
     struct sim_async *a = block->async;
+    for (uint32_t i = 0; i < a->mbarriers && !block->failed; ++i) {
+        const sim_mbarrier *m = a->mbarrier[i];
+        if (m->landed > m->seen) {
+            sim_fault(m->sender, m->sent, -1, SIM_RACE,
+                      "the block ended and nobody waited for the copies to the mbarrier at shared "
+                      "offset %u",
+                      m->offset);
+        }
+    }
     while (!block->failed && a->flights != 0) {
         sim_flight *f = &a->flight[0];
         if (f->kind == SIM_FLIGHT_LOAD) {
             sim_fault(f->warp, f->in, f->lane, SIM_RACE,
-                      "the block ended while this copy to shared offset %u was under way",
+                      "the block ended while a copy to shared offset %u was under way",
                       f->shared.offset);
         } else if (f->kind == SIM_FLIGHT_STORE && !f->waited) {
             sim_fault(f->warp, f->in, f->lane, SIM_RACE,

@@ -18,6 +18,10 @@ typedef struct sim_mbarrier {
     uint32_t phase, first;      /* phases that are over, and were at its init */
     sim_warp *maker;            /* who initialised it, when */
     uint32_t maker_lanes, made;
+    uint32_t seen;   /* the last phase that somebody waited for */
+    uint32_t landed; /* the last phase that bytes came in, and by whom: */
+    sim_warp *sender;
+    const sim_insn *sent;
     sim_clock arriving; /* of those that arrived in this phase */
     sim_clock done;     /* of those that arrived in the last one */
 } sim_mbarrier;

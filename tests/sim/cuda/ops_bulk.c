@@ -108,6 +108,7 @@ static bool store_box(const sim_flight *f)
 static bool land_load(sim_flight *f)
 {
     sim_block *home = f->shared.block;
+    sim_mbarrier *m = home->async->mbarrier[f->mbarrier];
     if (f->tensor) {
         if (!load_box(f)) {
             return false;
@@ -121,7 +122,10 @@ static bool land_load(sim_flight *f)
     }
     memset(home->state + f->shared.offset, SIM_BYTE_SET, f->bytes);
     sim_race_landed(home, f->shared.offset, f->bytes, home->first_channel + f->mbarrier,
-                    home->async->mbarrier[f->mbarrier]->phase + 1);
+                    m->phase + 1);
+    m->landed = m->phase + 1;
+    m->sender = f->warp;
+    m->sent = f->in;
     if (!sim_mbarrier_tx(f->warp, f->in, f->lane, home, f->mbarrier, -(int64_t)f->bytes)) {
         return false;
     }

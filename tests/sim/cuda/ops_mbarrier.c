@@ -286,7 +286,7 @@ static bool is_over(sim_warp *warp, const sim_insn *in, int lane, bool *over)
     if (place.block != warp->block) {
         return sim_fault(warp, in, lane, SIM_MEMORY, "a wait for an mbarrier of another block");
     }
-    const sim_mbarrier *m = place.block->async->mbarrier[slot];
+    sim_mbarrier *m = place.block->async->mbarrier[slot];
     const uint64_t wanted = sim_value(warp, &in->arg[2], lane);
     if (in->mode == WAIT_PARITY) {
         if (wanted > 1) {
@@ -301,6 +301,9 @@ static bool is_over(sim_warp *warp, const sim_insn *in, int lane, bool *over)
                              "the state is not of this mbarrier's phase or the one before");
         }
         *over = since == 1;
+    }
+    if (*over) {
+        m->seen = m->phase;
     }
     if (*over && in->mode2 == 0) {
         sim_race_acquire(warp, &m->done);

@@ -57,9 +57,10 @@ void sim_async_done(sim_warp *warp, uint32_t offset, uint32_t bytes)
 
 /* ---- copies under way ---- */
 
-sim_flight *sim_flight_new(sim_warp *warp, const sim_insn *in, int lane, uint8_t kind)
+sim_flight *sim_flight_new(sim_warp *warp, const sim_insn *in, int lane, uint8_t kind,
+                           sim_place shared)
 {
-    struct sim_async *a = warp->block->async;
+    struct sim_async *a = shared.block->async;
     if (!sim_grow((void **)&a->flight, a->flights, &a->flight_room, sizeof *a->flight)) {
         sim_fault(warp, in, lane, SIM_HOST, "out of memory");
         return NULL;
@@ -70,6 +71,7 @@ sim_flight *sim_flight_new(sim_warp *warp, const sim_insn *in, int lane, uint8_t
     f->lane = (uint8_t)lane;
     f->warp = warp;
     f->in = in;
+    f->shared = shared;
     return f;
 }
 
@@ -178,7 +180,7 @@ void sim_async_end(sim_block *block)
     }
     while (!block->failed && a->flights != 0) {
         sim_flight *f = &a->flight[0];
-        if (f->kind == SIM_FLIGHT_LOAD) {
+        if (f->kind == SIM_FLIGHT_LOAD || f->kind == SIM_FLIGHT_SEND) {
             sim_fault(f->warp, f->in, f->lane, SIM_RACE,
                       "the block ended while a copy to shared offset %u was under way",
                       f->shared.offset);
@@ -202,6 +204,8 @@ void sim_async_reset(sim_block *block)
         free(a->mbarrier[i]);
     }
     a->mbarriers = 0;
+    block->clocks = block->members;
+    memset(a->slot_at, 0, (block->shared_bytes / 8 + 1) * sizeof *a->slot_at);
     a->events = a->quiet_since = a->expired_at = a->expiries = 0;
     memset(a->group, 0, sizeof a->group);
 }
@@ -209,13 +213,20 @@ void sim_async_reset(sim_block *block)
 bool sim_async_create(sim_block *block)
 {
     block->async = calloc(1, sizeof *block->async);
-    return block->async != NULL;
+    if (block->async == NULL) {
+        return false;
+    }
+    block->async->slot_at = calloc(block->shared_bytes / 8 + 1, sizeof *block->async->slot_at);
+    return block->async->slot_at != NULL;
 }
 
 void sim_async_destroy(sim_block *block)
 {
     if (block->async != NULL) {
-        sim_async_reset(block);
+        if (block->async->slot_at != NULL) {
+            sim_async_reset(block);
+        }
+        free(block->async->slot_at);
         free(block->async->flight);
         free(block->async);
     }

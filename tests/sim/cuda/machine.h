@@ -12,8 +12,8 @@
 #include "ptx.h"
 
 enum { SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, SIM_MAX_CALLEES = 64, SIM_RECENT = 4 };
-/* Entries of a vector clock: the warps of a cluster, then the mbarriers of its blocks. */
-enum { SIM_CLOCKS = 512, SIM_MBARRIERS = 64 };
+/* Entries of a vector clock: the warps of a cluster, then the mbarriers of one of its blocks. */
+enum { SIM_CLOCKS = 1024, SIM_MBARRIERS = 512 };
 
 #define SIM_ALL_LANES UINT32_MAX
 
@@ -23,7 +23,10 @@ typedef struct sim_group {
     uint8_t state;   /* enum sim_state */
     uint8_t barrier; /* the one it waits at: pc is already behind it */
     bool expired;    /* a wait for an mbarrier that is to give up */
+    uint16_t slot;   /* of the mbarrier it waits for, or SIM_ANY_SLOT */
 } sim_group;
+
+enum { SIM_ANY_SLOT = 0xffff };
 
 enum sim_state {
     SIM_RUNS,
@@ -32,7 +35,7 @@ enum sim_state {
     SIM_WAITS_PHASE,   /* at a wait for an mbarrier's phase, which it is to try again */
 };
 
-/* Times of all warps of a cluster, and the phases of its mbarriers: see race.c. */
+/* Times of all warps of a cluster, and the phases of one block's mbarriers: see race.c. */
 typedef struct sim_clock {
     uint32_t at[SIM_CLOCKS];
 } sim_clock;
@@ -117,15 +120,14 @@ typedef struct sim_block {
     uint32_t id[3];
     uint32_t threads, warps;
     sim_warp *warp;
-    uint8_t *shared; /* static and dynamic */
-    uint8_t *state;  /* [shared bytes] enum sim_byte */
+    uint8_t *shared;     /* static and dynamic */
+    uint8_t *state;      /* [shared bytes] enum sim_byte */
     sim_shadow *shadow;  /* [words], or NULL */
     uint32_t *read_time; /* [words][members] when each warp read it; where read_bytes is not 0 */
     uint32_t shared_bytes;
-    uint32_t members;       /* warps of the cluster */
-    uint32_t first_member;  /* the number of this block's first warp among them */
-    uint32_t first_channel; /* the clock's entry of its first mbarrier */
-    uint32_t clocks;        /* entries in use */
+    uint32_t members;      /* warps of the cluster */
+    uint32_t first_member; /* the number of this block's first warp among them */
+    uint32_t clocks;       /* entries in use: members and this block's mbarriers */
     sim_barrier barrier[SIM_BARRIERS];
     struct sim_async *async; /* mbarriers and bulk copies: async.h */
     uint64_t events;         /* changes that another warp can see */
@@ -277,10 +279,16 @@ void sim_race_landed(sim_block *block, uint32_t offset, uint32_t bytes, uint32_t
 /* Whether a thread's accesses of that time were followed by a fence that the warp knows of. */
 bool sim_race_fenced(const sim_warp *warp, const sim_warp *writer, uint32_t lanes, uint32_t time,
                      bool init);
-/* What the warp did until now is published; what follows has a later time. */
-void sim_race_publish(sim_warp *warp, sim_clock *into);
-void sim_race_acquire(sim_warp *warp, const sim_clock *from);
-void sim_race_join(const sim_block *block, sim_clock *into, const sim_clock *from);
+/* What the warp did until now is published in a clock of the block `home`, where its own block's
+ * mbarriers have entries only if that is the same; then sim_race_tick gives what follows a later
+ * time. */
+void sim_race_publish(const sim_warp *warp, sim_clock *into, const sim_block *home);
+void sim_race_acquire(sim_warp *warp, const sim_clock *from, const sim_block *home);
+void sim_race_join(sim_clock *into, const sim_clock *from, uint32_t entries);
+static inline void sim_race_tick(sim_warp *warp)
+{
+    ++warp->clock.at[warp->member];
+}
 bool sim_race_fence(sim_warp *warp, const sim_insn *in, uint32_t lanes, bool only_init);
 /* The warp of a cluster with that number. */
 sim_warp *sim_member(sim_block *block, uint32_t member);

@@ -107,8 +107,6 @@ static bool store_box(const sim_flight *f)
 
 static bool land_load(sim_flight *f)
 {
-    sim_block *home = f->shared.block;
-    sim_mbarrier *m = home->async->mbarrier[f->mbarrier];
     if (f->tensor) {
         if (!load_box(f)) {
             return false;
@@ -118,11 +116,17 @@ static bool land_load(sim_flight *f)
         if (from == NULL) {
             return false;
         }
-        memcpy(home->shared + f->shared.offset, from, f->bytes);
+        memcpy(f->shared.block->shared + f->shared.offset, from, f->bytes);
     }
+    return sim_flight_arrived(f);
+}
+
+bool sim_flight_arrived(sim_flight *f)
+{
+    sim_block *home = f->shared.block;
+    sim_mbarrier *m = home->async->mbarrier[f->mbarrier];
     memset(home->state + f->shared.offset, SIM_BYTE_SET, f->bytes);
-    sim_race_landed(home, f->shared.offset, f->bytes, home->first_channel + f->mbarrier,
-                    m->phase + 1);
+    sim_race_landed(home, f->shared.offset, f->bytes, home->members + f->mbarrier, m->phase + 1);
     m->landed = m->phase + 1;
     m->sender = f->warp;
     m->sent = f->in;
@@ -156,6 +160,9 @@ bool sim_flight_land(sim_flight *f)
 {
     if (f->kind == SIM_FLIGHT_LOAD) {
         return land_load(f);
+    }
+    if (f->kind == SIM_FLIGHT_SEND) {
+        return sim_send_land(f);
     }
     if (f->kind == SIM_FLIGHT_ARRIVE) {
         return sim_copy_arrived(f);
@@ -267,9 +274,8 @@ static bool read_request(sim_warp *warp, const sim_insn *in, int lane, request *
            sim_reach_global(warp, in, lane, r->global, r->bytes) != NULL;
 }
 
-static void fill_flight(sim_flight *f, const request *r, sim_place shared)
+static void fill_flight(sim_flight *f, const request *r)
 {
-    f->shared = shared;
     f->bytes = r->bytes;
     f->global = r->global;
     f->tensor = r->tensor;
@@ -302,12 +308,12 @@ static bool issue_load(sim_warp *warp, const sim_insn *in, int lane, const reque
     if (!sim_race_async(warp, in, lane, shared, r->bytes, true)) {
         return false;
     }
-    sim_flight *f = sim_flight_new(warp, in, lane, SIM_FLIGHT_LOAD);
+    sim_flight *f = sim_flight_new(warp, in, lane, SIM_FLIGHT_LOAD, shared);
     if (f == NULL) {
         return false;
     }
     memset(state, SIM_BYTE_FLYING, r->bytes);
-    fill_flight(f, r, shared);
+    fill_flight(f, r);
     f->mbarrier = slot;
     return true;
 }
@@ -359,12 +365,12 @@ static bool store(sim_warp *warp, const sim_insn *in, int lane)
         return true;
     }
     sim_flight *f = sim_async_read(warp, in, r.shared.offset, r.bytes) != NULL
-                        ? sim_flight_new(warp, in, lane, SIM_FLIGHT_STORE)
+                        ? sim_flight_new(warp, in, lane, SIM_FLIGHT_STORE, r.shared)
                         : NULL;
     if (f == NULL) {
         return false;
     }
-    fill_flight(f, &r, r.shared);
+    fill_flight(f, &r);
     f->group = block->async->group[warp->index][lane];
     sim_async_pin(block, r.shared.offset, r.bytes);
     return true;

@@ -153,7 +153,7 @@ const char *sim_held_by(const uint8_t *state, uint32_t bytes)
         return "is part of an mbarrier, which only mbarrier instructions may touch";
     }
     return memchr(state, SIM_BYTE_FLYING, bytes) != NULL
-               ? "is the target of a bulk copy that has not landed"
+               ? "is the target of a copy that has not landed"
                : "is the target of a cp.async that has not been waited for";
 }
 

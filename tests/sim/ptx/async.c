@@ -291,6 +291,26 @@ Test(async, cp_async_arrives_at_an_mbarrier)
     }
 }
 
+Test(async, sent_registers_are_counted_by_an_mbarrier)
+{
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        start(seed);
+        run(BEGIN(1) "mad.lo.u32 %r1, %t, 16, %r30; xor.b32 %r2, %r1, 512; mov.b32 %r0, 2560;\n"
+                     "@%p19 " EXPECT
+                     "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%r1],"
+                     " {%a0, %a1}, [%r31]; mad.lo.u32 %r3, %t, 4, %r30; cvt.u32.u64 %r4, %a2;\n"
+                     "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r3+2048], %r4,"
+                     " [%r31];\n" WAIT(
+                         "$wait", "%r31",
+                         "0") "ld.shared.v2.b64 {%d0, %d1}, [%r2]; ld.shared.u32 %r5, [%r3+2048];\n"
+                              "cvt.u64.u32 %d2, %r5;");
+        for (uint32_t i = 0; i < b.threads; ++i) {
+            cr_assert_arr_eq(b.out[i], b.in[i ^ 32], 16);
+            cr_assert_eq(b.out[i][2], (uint32_t)b.in[i][2]);
+        }
+    }
+}
+
 /* ---- mistakes ---- */
 
 static const struct {
@@ -342,6 +362,8 @@ static const struct {
     {SIM_RACE, "without a fence.proxy.async", "mov.u32 %r30, tile; setp.ne.u32 %p0, %t, 0; mad.lo.u32 %r1, %t, 16, %r30; st.shared.v2.b64 [%r1], {%a0, %a1};"
         "fence.proxy.async.global; bar.sync 0; @%p0 bra $end; cp.async.bulk.global.shared::cta.bulk_group [%in], [%r30], 512;"},
     {SIM_RACE, "without a fence.proxy.async", BEGIN(1) "mov.b32 %r0, 32; @!%p19 bra $end; st.shared.u32 [%r30], %t; " EXPECT LOAD},
+    {SIM_RACE, "has not landed", BEGIN(1) "mov.b32 %r0, 32; @!%p19 bra $end; "
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r30], %r0, [%r31]; ld.shared.u32 %r1, [%r30];"},
     {SIM_UNSET, "never written", "mov.u32 %r30, tile; setp.ne.u32 %p0, %t, 0; @%p0 bra $end; cp.async.bulk.global.shared::cta.bulk_group [%in], [%r30], 16;"},
     {SIM_MEMORY, "holds no tensor map", BEGIN(1) "mov.b32 %r0, 32; mov.b32 %r1, 0; @%p19 cp.async.bulk.tensor.2d.shared::cluster.global"
         ".mbarrier::complete_tx::bytes [%r30], [%in, {%r1, %r1}], [%r31];"},

@@ -200,19 +200,28 @@ typedef struct request {
     int32_t at[SIM_MAP_AXES];
 } request;
 
-/* The map and coordinates of a tensor operand. */
-static bool read_map(sim_warp *warp, const sim_insn *in, int lane, const sim_operand *o, request *r)
+static bool fetch_map(sim_warp *warp, const sim_insn *in, int lane, const sim_operand *o,
+                      sim_map *map)
 {
     const uint64_t address = sim_address(warp, o, lane);
-    const uint8_t *bytes =
-        sim_reach(warp, in, lane, SIM_SPACE_GENERIC, address, SIM_MAP_ALIGN, SIM_READS);
-    if (bytes == NULL || sim_reach(warp, in, lane, SIM_SPACE_GENERIC, address + SIM_MAP_ALIGN,
+    const bool param = in->space == SIM_SPACE_PARAM;
+    const enum sim_space space = param ? SIM_SPACE_PARAM : SIM_SPACE_GENERIC;
+    const uint8_t *bytes = sim_reach(warp, in, lane, space, address, SIM_MAP_ALIGN, SIM_READS);
+    if (bytes == NULL || sim_reach(warp, in, lane, space, address + SIM_MAP_ALIGN,
                                    SIM_MAP_BYTES - SIM_MAP_ALIGN, SIM_READS) == NULL) {
         return false;
     }
-    if (!sim_map_decode(bytes, &r->map)) {
-        return sim_fault(warp, in, lane, SIM_MEMORY, "address 0x%llx holds no tensor map",
-                         (unsigned long long)address);
+    return sim_map_decode(bytes, map)
+               ? true
+               : sim_fault(warp, in, lane, SIM_MEMORY, "address 0x%llx holds no tensor map",
+                           (unsigned long long)address);
+}
+
+/* The map and coordinates of a tensor operand. */
+static bool read_map(sim_warp *warp, const sim_insn *in, int lane, const sim_operand *o, request *r)
+{
+    if (!fetch_map(warp, in, lane, o, &r->map)) {
+        return false;
     }
     if (r->map.rank != o->elements || r->map.rank != in->vector) {
         return sim_fault(warp, in, lane, SIM_MEMORY, "%u coordinates for a tensor of %u axes",
@@ -386,6 +395,29 @@ static enum sim_step exec_bulk(sim_warp *warp, const sim_insn *in, uint32_t mask
     }
     ++warp->block->events;
     return SIM_NEXT;
+}
+
+/* prefetch.tensormap: nothing but a look whether there is one. */
+static enum sim_step exec_prefetch(sim_warp *warp, const sim_insn *in, uint32_t mask)
+{
+    for (; mask != 0; mask &= mask - 1) {
+        sim_map map;
+        if (!fetch_map(warp, in, __builtin_ctz(mask), &in->arg[0], &map)) {
+            break;
+        }
+    }
+    return SIM_NEXT;
+}
+
+bool sim_decode_prefetch(sim_linker *linker, sim_insn *in)
+{
+    static const char *const spaces[] = {"param", "const", NULL};
+    if (!sim_take(linker, "tensormap")) {
+        return sim_decode_hint(linker, in);
+    }
+    in->space = sim_take_of(linker, spaces) == 0 ? SIM_SPACE_PARAM : SIM_SPACE_GENERIC;
+    in->exec = exec_prefetch;
+    return sim_operands(linker, in, "m");
 }
 
 /* ---- groups of stores ---- */

@@ -204,7 +204,7 @@ void sim_async_reset(sim_block *block)
         free(a->mbarrier[i]);
     }
     a->mbarriers = 0;
-    block->clocks = block->members;
+    block->clocks = block->first_channel;
     memset(a->slot_at, 0, (block->shared_bytes / 8 + 1) * sizeof *a->slot_at);
     a->events = a->quiet_since = a->expired_at = a->expiries = 0;
     memset(a->group, 0, sizeof a->group);

@@ -144,7 +144,7 @@ static sim_block *block_create(sim_grid *grid, sim_report *report)
         b->shared_bytes = (uint32_t)grid->function->info.static_shared;
     }
     b->members = b->warps;
-    b->clocks = b->members;
+    b->clocks = b->first_channel = b->members;
     b->warp = calloc(b->warps, sizeof *b->warp);
     b->shared = aligned_alloc(1024, (b->shared_bytes + 2047u) / 1024 * 1024);
     b->state = calloc(b->shared_bytes + 64u, 1);

@@ -125,9 +125,10 @@ typedef struct sim_block {
     sim_shadow *shadow;  /* [words], or NULL */
     uint32_t *read_time; /* [words][members] when each warp read it; where read_bytes is not 0 */
     uint32_t shared_bytes;
-    uint32_t members;      /* warps of the cluster */
-    uint32_t first_member; /* the number of this block's first warp among them */
-    uint32_t clocks;       /* entries in use: members and this block's mbarriers */
+    uint32_t members;       /* warps of the cluster */
+    uint32_t first_member;  /* the number of this block's first warp among them */
+    uint32_t first_channel; /* the clock's entry of this block's first mbarrier */
+    uint32_t clocks;        /* entries in use: members and this block's mbarriers */
     sim_barrier barrier[SIM_BARRIERS];
     struct sim_async *async; /* mbarriers and bulk copies: async.h */
     uint64_t events;         /* changes that another warp can see */

@@ -126,7 +126,8 @@ bool sim_flight_arrived(sim_flight *f)
     sim_block *home = f->shared.block;
     sim_mbarrier *m = home->async->mbarrier[f->mbarrier];
     memset(home->state + f->shared.offset, SIM_BYTE_SET, f->bytes);
-    sim_race_landed(home, f->shared.offset, f->bytes, home->members + f->mbarrier, m->phase + 1);
+    sim_race_landed(home, f->shared.offset, f->bytes, home->first_channel + f->mbarrier,
+                    m->phase + 1);
     m->landed = m->phase + 1;
     m->sender = f->warp;
     m->sent = f->in;

@@ -172,7 +172,7 @@ bool sim_copy_arrived(sim_flight *f)
     warp->copies = kept;
     sim_block *home = f->shared.block;
     sim_race_join(&home->async->mbarrier[f->mbarrier]->arriving, f->clock,
-                  home == warp->block ? home->clocks : home->members);
+                  home == warp->block ? home->clocks : home->first_channel);
     return sim_mbarrier_arrive(warp, f->in, f->lane, f->shared, f->mbarrier, 1);
 }
 

@@ -49,7 +49,7 @@ void sim_mbarrier_check(sim_block *block, uint32_t slot)
     ++m->phase;
     m->pending = m->expected;
     memcpy(&m->done, &m->arriving, block->clocks * sizeof m->done.at[0]);
-    m->done.at[block->members + slot] = m->phase;
+    m->done.at[block->first_channel + slot] = m->phase;
     memset(&m->arriving, 0, block->clocks * sizeof m->arriving.at[0]);
     wake(block, slot);
 }

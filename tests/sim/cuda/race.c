@@ -22,7 +22,7 @@ sim_warp *sim_member(sim_block *block, uint32_t member)
 /* Who an entry of the clock is, as words. */
 static const char *name_of(const sim_block *home, uint32_t entry, char *text, size_t bytes)
 {
-    if (entry >= home->members) {
+    if (entry >= home->first_channel) {
         snprintf(text, bytes, "a bulk copy");
     } else if (entry - home->first_member < home->warps) {
         snprintf(text, bytes, "warp %u", entry - home->first_member);
@@ -35,7 +35,7 @@ static const char *name_of(const sim_block *home, uint32_t entry, char *text, si
 static bool ordered_after_write(const sim_warp *warp, const sim_block *home, const sim_shadow *s)
 {
     const uint32_t writer = s->writer - 1u;
-    if (writer >= home->members && warp->block != home) {
+    if (writer >= home->first_channel && warp->block != home) {
         /* Whoever led it here waited for the copy: other blocks' mbarriers have no entries. */
         return true;
     }
@@ -78,7 +78,7 @@ bool sim_race_read(sim_warp *warp, const sim_insn *in, int lane, sim_place place
         if (s->writer != 0 && !ordered_after_write(warp, home, s) && (s->bytes & mine) != 0) {
             char who[48];
             return sim_fault(warp, in, lane, SIM_RACE,
-                             s->writer > home->members
+                             s->writer > home->first_channel
                                  ? "shared offset %u was written by %s whose mbarrier was not "
                                    "waited for"
                                  : "shared offset %u was written by %s with no barrier since",
@@ -179,7 +179,7 @@ bool sim_race_async(sim_warp *warp, const sim_insn *in, int lane, sim_place plac
         if (!writes && !sim_race_read(warp, in, lane, (sim_place){home, word * 4}, 4)) {
             return false;
         }
-        if (s->writer == 0 || s->writer > home->members || (s->bytes & mine) == 0) {
+        if (s->writer == 0 || s->writer > home->first_channel || (s->bytes & mine) == 0) {
             continue;
         }
         const sim_warp *writer = sim_member(home, s->writer - 1u);
@@ -222,7 +222,7 @@ void sim_race_join(sim_clock *into, const sim_clock *from, uint32_t entries)
 /* Entries that mean the same to a warp and in a block. */
 static uint32_t common(const sim_warp *warp, const sim_block *home)
 {
-    return warp->block == home ? home->clocks : home->members;
+    return warp->block == home ? home->clocks : home->first_channel;
 }
 
 void sim_race_publish(const sim_warp *warp, sim_clock *into, const sim_block *home)

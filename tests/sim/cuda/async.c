@@ -8,8 +8,7 @@
 #include "bulk.h"
 #include "parse.h"
 
-/* Instructions without an event after which the block is taken to wait for something outside. */
-enum { QUIET = 20000, MOST_EXPIRIES = 200 };
+enum { MOST_EXPIRIES = 200 };
 
 /* ---- reads of the proxy ---- */
 
@@ -109,16 +108,8 @@ static bool is_idle(const sim_flight *f)
 void sim_async_slice(sim_block *block)
 {
     struct sim_async *a = block->async;
-    if (a->flights == 0) {
-        return;
-    }
-    if (a->events != block->events) {
-        a->events = block->events;
-        a->quiet_since = block->instructions;
-    }
-    const bool quiet = block->instructions - a->quiet_since > QUIET;
     const bool random = block->config->options.delay == SIM_DELAY_RANDOM;
-    if (quiet || (random && sim_random(block) % 4 == 0)) {
+    if (a->flights != 0 && random && sim_random(block) % 4 == 0) {
         const uint32_t index = sim_random(block) % a->flights;
         if (!is_idle(&a->flight[index])) {
             advance(block, index);
@@ -206,7 +197,7 @@ void sim_async_reset(sim_block *block)
     a->mbarriers = 0;
     block->clocks = block->first_channel;
     memset(a->slot_at, 0, (block->shared_bytes / 8 + 1) * sizeof *a->slot_at);
-    a->events = a->quiet_since = a->expired_at = a->expiries = 0;
+    a->expired_at = a->expiries = 0;
     memset(a->group, 0, sizeof a->group);
 }
 

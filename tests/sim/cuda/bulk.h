@@ -59,7 +59,6 @@ struct sim_async {
     sim_flight *flight;
     uint32_t flights, flight_room;
     uint32_t group[SIM_MAX_WARPS][SIM_LANES]; /* bulk groups committed */
-    uint64_t events, quiet_since;             /* when events were last seen to change */
     uint64_t expired_at, expiries;
 };
 

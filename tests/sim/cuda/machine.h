@@ -117,6 +117,7 @@ typedef struct sim_block {
     const sim_config *config;
     sim_report *report;
     struct sim_grid *grid;
+    struct sim_worker *worker;
     uint32_t id[3];
     uint32_t threads, warps;
     sim_warp *warp;
@@ -130,8 +131,10 @@ typedef struct sim_block {
     uint32_t first_channel; /* the clock's entry of this block's first mbarrier */
     uint32_t clocks;        /* entries in use: members and this block's mbarriers */
     sim_barrier barrier[SIM_BARRIERS];
-    struct sim_async *async; /* mbarriers and bulk copies: async.h */
-    uint64_t events;         /* changes that another warp can see */
+    struct sim_async *async;           /* mbarriers and bulk copies: async.h */
+    uint64_t events;                   /* changes that another warp can see */
+    uint64_t events_seen, quiet_since; /* instructions when events last changed */
+    uint64_t quiet_at;                 /* when the scheduler last did something about it */
     sim_range recent[SIM_RECENT];
     uint32_t recent_count;
     uint64_t random, instructions, lane_instructions, macs;

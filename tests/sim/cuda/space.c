@@ -251,7 +251,7 @@ uint8_t *sim_reach(sim_warp *warp, const sim_insn *in, int lane, enum sim_space 
                 : window == SIM_WINDOW_PARAM ? SIM_SPACE_PARAM
                                              : SIM_SPACE_GLOBAL;
     }
-    warp->block->events += access != SIM_READS;
+    warp->block->events += access == SIM_WRITES;
     switch (space) {
     case SIM_SPACE_SHARED:
         return reach_shared(warp, in, lane, address, bytes, access);

@@ -36,6 +36,7 @@ static const struct {
     {"mad", sim_decode_mad},           {"mad24", sim_decode_mad},
     {"madc", sim_decode_carry},        {"match", sim_decode_match},
     {"max", sim_decode_extreme},       {"membar", sim_decode_fence},
+    {"mbarrier", sim_decode_mbarrier},
     {"min", sim_decode_extreme},       {"mma", sim_decode_mma},
     {"mov", sim_decode_move},          {"movmatrix", sim_decode_matrix},
     {"mul", sim_decode_mul},           {"mul24", sim_decode_mul},

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "async.h"
 #include "grid.h"
-#include "machine.h"
 
 const char *sim_fault_name(enum sim_fault fault)
 {
@@ -106,6 +106,7 @@ static void warp_destroy(sim_warp *w)
     free(w->returns);
     free(w->inside);
     free(w->copy);
+    free(w->fence);
 }
 
 static void block_destroy(sim_block *b)
@@ -120,6 +121,8 @@ static void block_destroy(sim_block *b)
     free(b->shared);
     free(b->state);
     free(b->shadow);
+    free(b->read_time);
+    sim_async_destroy(b);
     free(b);
 }
 
@@ -140,13 +143,18 @@ static sim_block *block_create(sim_grid *grid, sim_report *report)
     if (c->dynamic_shared == 0) {
         b->shared_bytes = (uint32_t)grid->function->info.static_shared;
     }
+    b->members = b->warps;
+    b->first_channel = b->members;
+    b->clocks = b->members + SIM_MBARRIERS;
     b->warp = calloc(b->warps, sizeof *b->warp);
     b->shared = aligned_alloc(1024, (b->shared_bytes + 2047u) / 1024 * 1024);
     b->state = calloc(b->shared_bytes + 64u, 1);
-    bool fine = b->warp != NULL && b->shared != NULL && b->state != NULL;
-    if (fine && !c->options.no_races && b->warps > 1) {
-        b->shadow = calloc(b->shared_bytes / 4 + 8, sizeof *b->shadow);
-        fine = b->shadow != NULL;
+    bool fine = b->warp != NULL && b->shared != NULL && b->state != NULL && sim_async_create(b);
+    if (fine && !c->options.no_races) {
+        const size_t words = b->shared_bytes / 4 + 8;
+        b->shadow = calloc(words, sizeof *b->shadow);
+        b->read_time = malloc(words * b->members * sizeof *b->read_time);
+        fine = b->shadow != NULL && b->read_time != NULL;
     }
     for (uint32_t i = 0; fine && i < b->warps; ++i) {
         fine = warp_create(b, i);
@@ -168,13 +176,16 @@ static void warp_reset(sim_warp *w)
     memset(w->predicate, 0, f->predicates * sizeof *w->predicate);
     memset(w->local, 0xcd, f->info.local * SIM_LANES);
     memset(w->inside, 0, f->callees * sizeof *w->inside);
-    w->group[0] = (sim_group){0, w->alive, SIM_RUNS, 0};
+    w->group[0] = (sim_group){.mask = w->alive, .state = SIM_RUNS};
     w->groups = 1;
     w->current = 0;
     w->copies = 0;
+    w->copies_issued = 0;
     memset(w->copy_group, 0, sizeof w->copy_group);
-    memset(w->clock, 0, sizeof w->clock);
-    w->clock[w->index] = 1;
+    memset(&w->clock, 0, sizeof w->clock);
+    w->member = w->block->first_member + w->index;
+    w->clock.at[w->member] = 1;
+    w->fences = 0;
 }
 
 static void block_reset(sim_block *b, uint64_t index)
@@ -193,9 +204,8 @@ static void block_reset(sim_block *b, uint64_t index)
         memset(b->shadow, 0, (b->shared_bytes / 4 + 8) * sizeof *b->shadow);
     }
     memset(b->barrier, 0, sizeof b->barrier);
-    memset(b->epoch_clock, 0, sizeof b->epoch_clock);
-    b->epoch = 1;
-    b->instructions = 0;
+    b->instructions = b->events = 0;
+    sim_async_reset(b);
     for (uint32_t i = 0; i < b->warps; ++i) {
         warp_reset(&b->warp[i]);
     }

@@ -304,6 +304,10 @@ bool sim_decode_fence(sim_linker *linker, sim_insn *in)
 {
     static const char *const kinds[] = {"sc", "acq_rel", "acquire", "release", NULL};
     static const char *const levels[] = {"cta", "cluster", "gpu", "gl", "sys", NULL};
+    if (linker->parts > 1 &&
+        (strcmp(linker->part[1], "proxy") == 0 || strcmp(linker->part[1], "mbarrier_init") == 0)) {
+        return sim_decode_proxy_fence(linker, in);
+    }
     sim_take_of(linker, kinds);
     sim_take_of(linker, levels);
     in->exec = exec_nothing;

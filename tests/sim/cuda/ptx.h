@@ -106,6 +106,7 @@ enum sim_step {
     SIM_MOVED, /* the instruction set the program counters itself */
     SIM_YIELD, /* on to the next instruction, in a later slice */
     SIM_RETRY, /* lanes are missing: again when others have come */
+    SIM_PARK,  /* an mbarrier's phase is not over: again when it is */
 };
 
 typedef enum sim_step sim_exec(sim_warp *warp, const sim_insn *in, uint32_t mask);

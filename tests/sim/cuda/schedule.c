@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "machine.h"
+#include "async.h"
 #include "parse.h"
 
 enum { LONGEST_SLICE = 96 };
@@ -22,6 +22,7 @@ static void merge_groups(sim_warp *warp)
         }
         g->mask |= other->mask;
         g->state = SIM_RUNS;
+        g->expired |= other->expired;
         warp->group[i] = warp->group[--warp->groups];
         if (warp->current == warp->groups) {
             warp->current = i;
@@ -55,7 +56,7 @@ void sim_move_lanes(sim_warp *warp, uint32_t lanes, uint32_t pc)
         return;
     }
     g->mask &= ~lanes;
-    warp->group[warp->groups++] = (sim_group){pc, lanes, SIM_RUNS, 0};
+    warp->group[warp->groups++] = (sim_group){.pc = pc, .mask = lanes, .state = SIM_RUNS};
 }
 
 void sim_exit_lanes(sim_warp *warp, uint32_t lanes)
@@ -161,6 +162,9 @@ static bool run_instruction(sim_warp *warp, bool strict)
     case SIM_RETRY:
         warp->group[warp->current].state = SIM_WAITS_LANES;
         break;
+    case SIM_PARK:
+        warp->group[warp->current].state = SIM_WAITS_PHASE;
+        break;
     case SIM_MOVED:
         break;
     }
@@ -189,6 +193,7 @@ static void run_slice(sim_warp *warp)
         sim_random(block) % 4 == 0) {
         sim_copy_land_random(warp);
     }
+    sim_async_slice(block);
     uint32_t left = 1 + sim_random(block) % LONGEST_SLICE;
     while (left-- != 0 && run_instruction(warp, strict)) {
     }
@@ -222,7 +227,7 @@ static void report_stuck(sim_block *block)
         for (uint32_t j = 0; j < warp->groups; ++j) {
             const sim_group *g = &warp->group[j];
             const bool better =
-                at == NULL || (at->state == SIM_WAITS_BARRIER && g->state == SIM_WAITS_LANES);
+                at == NULL || (at->state != SIM_WAITS_LANES && g->state == SIM_WAITS_LANES);
             culprit = better ? warp : culprit;
             at = better ? g : at;
             if (used < sizeof text - 1) {
@@ -274,9 +279,13 @@ void sim_block_run(sim_block *block)
             }
         }
         if (left == 0) {
+            sim_async_end(block);
             return;
         }
         if (count == 0) {
+            if (sim_async_force(block) || sim_async_expire(block)) {
+                continue;
+            }
             report_stuck(block);
             return;
         }

@@ -9,6 +9,7 @@
 
 #include "async.h"
 #include "grid.h"
+#include "wgmma.h"
 
 const char *sim_fault_name(enum sim_fault fault)
 {
@@ -114,6 +115,7 @@ static void block_destroy(sim_block *b)
     if (b == NULL) {
         return;
     }
+    sim_wgmma_destroy(b);
     for (uint32_t i = 0; b->warp != NULL && i < b->warps; ++i) {
         warp_destroy(&b->warp[i]);
     }
@@ -144,8 +146,10 @@ static sim_block *block_create(sim_grid *grid, sim_report *report)
         b->shared_bytes = (uint32_t)grid->function->info.static_shared;
     }
     b->members = b->warps;
-    b->first_channel = b->members;
-    b->clocks = b->members + SIM_MBARRIERS;
+    b->first_group = b->members;
+    b->readers = b->first_group + b->warps / SIM_GROUP_WARPS;
+    b->first_channel = b->readers;
+    b->clocks = b->first_channel + SIM_MBARRIERS;
     b->warp = calloc(b->warps, sizeof *b->warp);
     b->shared = aligned_alloc(1024, (b->shared_bytes + 2047u) / 1024 * 1024);
     b->state = calloc(b->shared_bytes + 64u, 1);
@@ -153,12 +157,13 @@ static sim_block *block_create(sim_grid *grid, sim_report *report)
     if (fine && !c->options.no_races) {
         const size_t words = b->shared_bytes / 4 + 8;
         b->shadow = calloc(words, sizeof *b->shadow);
-        b->read_time = malloc(words * b->members * sizeof *b->read_time);
+        b->read_time = malloc(words * b->readers * sizeof *b->read_time);
         fine = b->shadow != NULL && b->read_time != NULL;
     }
     for (uint32_t i = 0; fine && i < b->warps; ++i) {
         fine = warp_create(b, i);
     }
+    fine = fine && sim_wgmma_create(b);
     if (!fine) {
         block_destroy(b);
         return NULL;
@@ -186,6 +191,8 @@ static void warp_reset(sim_warp *w)
     w->member = w->block->first_member + w->index;
     w->clock.at[w->member] = 1;
     w->fences = 0;
+    w->registers = f->launch_registers;
+    w->register_changes = 0;
 }
 
 static void block_reset(sim_block *b, uint64_t index)
@@ -206,6 +213,9 @@ static void block_reset(sim_block *b, uint64_t index)
     memset(b->barrier, 0, sizeof b->barrier);
     b->instructions = b->events = 0;
     sim_async_reset(b);
+    sim_wgmma_reset(b);
+    b->spare_registers = 0;
+    memset(b->registers, 0, sizeof b->registers);
     for (uint32_t i = 0; i < b->warps; ++i) {
         warp_reset(&b->warp[i]);
     }

@@ -72,7 +72,7 @@ void sim_tile_split_b(sim_tile_b *b, int k)
 
 /* What a row and a block of k need. */
 typedef struct row_part {
-    const int32_t *a_mantissa, *a_exponent;                         /* [count] */
+    const int32_t *a_mantissa, *a_exponent;                             /* [count] */
     const int32_t (*b_mantissa)[SIM_TILE_N], (*b_exponent)[SIM_TILE_N]; /* [count] */
     const float *c;
     int count, fraction, bits; /* bits: of both mantissas, without the hidden ones */

@@ -12,7 +12,7 @@ enum { MOST_EXPIRIES = 200 };
 
 /* ---- reads of the proxy ---- */
 
-const uint8_t *sim_async_read(sim_warp *warp, const sim_insn *in, uint32_t offset, uint32_t bytes)
+const uint8_t *sim_async_look(sim_warp *warp, const sim_insn *in, uint32_t offset, uint32_t bytes)
 {
     sim_block *block = warp->block;
     if (offset > block->shared_bytes || bytes > block->shared_bytes - offset) {
@@ -35,6 +35,15 @@ const uint8_t *sim_async_read(sim_warp *warp, const sim_insn *in, uint32_t offse
                : NULL;
 }
 
+const uint8_t *sim_async_read(sim_warp *warp, const sim_insn *in, uint32_t offset, uint32_t bytes)
+{
+    const uint8_t *at = sim_async_look(warp, in, offset, bytes);
+    if (at != NULL) {
+        sim_async_done(warp, offset, bytes);
+    }
+    return at;
+}
+
 void sim_async_pin(sim_block *block, uint32_t offset, uint32_t bytes)
 {
     for (uint32_t word = offset / 4; block->shadow != NULL && word * 4 < offset + bytes; ++word) {
@@ -51,7 +60,8 @@ void sim_async_unpin(sim_block *block, uint32_t offset, uint32_t bytes)
 
 void sim_async_done(sim_warp *warp, uint32_t offset, uint32_t bytes)
 {
-    sim_race_note(warp, (sim_place){warp->block, offset}, bytes);
+    sim_race_note((sim_place){warp->block, offset}, bytes, warp->member,
+                  warp->clock.at[warp->member]);
 }
 
 /* ---- copies under way ---- */

@@ -19,6 +19,8 @@
 /* The bytes of an operand that the proxy reads for a warp, checked: written, landed, ordered,
  * fenced. NULL after a fault. The read is noted as the warp's at its present time. */
 const uint8_t *sim_async_read(sim_warp *warp, const sim_insn *in, uint32_t offset, uint32_t bytes);
+/* The same, not noted. */
+const uint8_t *sim_async_look(sim_warp *warp, const sim_insn *in, uint32_t offset, uint32_t bytes);
 /* Bytes that the proxy is going to read at some time: until they are let go nobody may write them.
  * May be nested. */
 void sim_async_pin(sim_block *block, uint32_t offset, uint32_t bytes);

@@ -48,7 +48,8 @@ static const struct {
     {"redux", sim_decode_redux},       {"rem", sim_decode_divide},
     {"ret", sim_decode_branch},        {"rsqrt", sim_decode_transcendental},
     {"sad", sim_decode_mad},           {"selp", sim_decode_select},
-    {"set", sim_decode_compare},       {"setp", sim_decode_compare},
+    {"set", sim_decode_compare},       {"setmaxnreg", sim_decode_setmaxnreg},
+          {"setp", sim_decode_compare},
     {"shf", sim_decode_funnel},        {"shfl", sim_decode_shuffle},
     {"shl", sim_decode_shift},         {"shr", sim_decode_shift},
     {"sin", sim_decode_transcendental}, {"slct", sim_decode_select},
@@ -57,7 +58,7 @@ static const struct {
     {"subc", sim_decode_carry},        {"szext", sim_decode_bits},
     {"tanh", sim_decode_transcendental}, {"testp", sim_decode_testp},
     {"trap", sim_decode_branch},       {"vote", sim_decode_vote},
-    {"xor", sim_decode_logic},
+    {"wgmma", sim_decode_wgmma},       {"xor", sim_decode_logic},
     /* clang-format on */
 };
 

@@ -32,8 +32,8 @@ bool sim_branch_operands(sim_linker *linker, sim_insn *in, char *operands);
 /* ops_warp.c */
 sim_decoder sim_decode_shuffle, sim_decode_vote, sim_decode_match, sim_decode_redux,
     sim_decode_elect, sim_decode_activemask;
-/* ops_matrix.c, ops_mma.c */
-sim_decoder sim_decode_matrix, sim_decode_mma;
+/* ops_matrix.c, ops_mma.c, ops_wgmma.c, ops_setmaxnreg.c */
+sim_decoder sim_decode_matrix, sim_decode_mma, sim_decode_wgmma, sim_decode_setmaxnreg;
 
 bool sim_take_prefix(sim_linker *linker, const char *prefix);
 

@@ -9,6 +9,7 @@
 
 #include "async.h"
 #include "grid.h"
+#include "wgmma.h"
 
 const char *sim_fault_name(enum sim_fault fault)
 {
@@ -114,6 +115,7 @@ static void block_destroy(sim_block *b)
     if (b == NULL) {
         return;
     }
+    sim_wgmma_destroy(b);
     for (uint32_t i = 0; b->warp != NULL && i < b->warps; ++i) {
         warp_destroy(&b->warp[i]);
     }
@@ -146,7 +148,9 @@ static sim_block *block_create(sim_worker *worker)
         b->shared_bytes = (uint32_t)grid->function->info.static_shared;
     }
     b->members = b->warps;
-    b->clocks = b->first_channel = b->members;
+    b->first_group = b->members;
+    b->readers = b->first_group + b->warps / SIM_GROUP_WARPS;
+    b->clocks = b->first_channel = b->readers;
     b->warp = calloc(b->warps, sizeof *b->warp);
     b->shared = aligned_alloc(1024, (b->shared_bytes + 2047u) / 1024 * 1024);
     b->state = calloc(b->shared_bytes + 64u, 1);
@@ -154,12 +158,13 @@ static sim_block *block_create(sim_worker *worker)
     if (fine && !c->options.no_races) {
         const size_t words = b->shared_bytes / 4 + 8;
         b->shadow = calloc(words, sizeof *b->shadow);
-        b->read_time = malloc(words * b->members * sizeof *b->read_time);
+        b->read_time = malloc(words * b->readers * sizeof *b->read_time);
         fine = b->shadow != NULL && b->read_time != NULL;
     }
     for (uint32_t i = 0; fine && i < b->warps; ++i) {
         fine = warp_create(b, i);
     }
+    fine = fine && sim_wgmma_create(b);
     if (!fine) {
         block_destroy(b);
         return NULL;
@@ -187,6 +192,8 @@ static void warp_reset(sim_warp *w)
     w->member = w->block->first_member + w->index;
     w->clock.at[w->member] = 1;
     w->fences = 0;
+    w->registers = f->launch_registers;
+    w->register_changes = 0;
 }
 
 static void block_reset(sim_block *b, uint64_t index)
@@ -208,6 +215,9 @@ static void block_reset(sim_block *b, uint64_t index)
     b->lane_instructions = b->macs = 0;
     b->instructions = b->events = b->events_seen = b->quiet_since = b->quiet_at = 0;
     sim_async_reset(b);
+    sim_wgmma_reset(b);
+    b->spare_registers = 0;
+    memset(b->registers, 0, sizeof b->registers);
     for (uint32_t i = 0; i < b->warps; ++i) {
         warp_reset(&b->warp[i]);
     }

@@ -12,8 +12,9 @@
 #include "ptx.h"
 
 enum { SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, SIM_MAX_CALLEES = 64, SIM_RECENT = 4 };
-/* Entries of a vector clock: the warps of a cluster, then the mbarriers of one of its blocks. */
-enum { SIM_CLOCKS = 1024, SIM_MBARRIERS = 512 };
+/* Entries of a vector clock: the warps of a cluster, its warpgroups, the mbarriers of one of its
+ * blocks. */
+enum { SIM_CLOCKS = 1024, SIM_MBARRIERS = 512, SIM_GROUP_WARPS = 4 };
 
 #define SIM_ALL_LANES UINT32_MAX
 
@@ -35,7 +36,7 @@ enum sim_state {
     SIM_WAITS_PHASE,   /* at a wait for an mbarrier's phase, which it is to try again */
 };
 
-/* Times of all warps of a cluster, and the phases of one block's mbarriers: see race.c. */
+/* Times of all warps of a cluster, products and one block's phases that are over: see race.c. */
 typedef struct sim_clock {
     uint32_t at[SIM_CLOCKS];
 } sim_clock;
@@ -80,6 +81,9 @@ struct sim_warp {
     uint32_t member; /* its number among the cluster's warps */
     sim_fence *fence;
     uint32_t fences, fence_room;
+    struct sim_wgmma *wgmma;   /* NULL: the kernel has none; wgmma.h */
+    uint32_t registers;        /* a thread may use; 0: not known */
+    uint32_t register_changes; /* setmaxnregs so far */
 };
 
 typedef struct sim_barrier {
@@ -124,17 +128,25 @@ typedef struct sim_block {
     uint8_t *shared;     /* static and dynamic */
     uint8_t *state;      /* [shared bytes] enum sim_byte */
     sim_shadow *shadow;  /* [words], or NULL */
-    uint32_t *read_time; /* [words][members] when each warp read it; where read_bytes is not 0 */
+    uint32_t *read_time; /* [words][readers] when each read it; where read_bytes is not 0 */
     uint32_t shared_bytes;
     uint32_t members;       /* warps of the cluster */
     uint32_t first_member;  /* the number of this block's first warp among them */
+    uint32_t readers;       /* entries of warps and warpgroups */
+    uint32_t first_group;   /* the clock's entry of its first warpgroup */
     uint32_t first_channel; /* the clock's entry of this block's first mbarrier */
-    uint32_t clocks;        /* entries in use: members and this block's mbarriers */
+    uint32_t clocks;        /* entries in use: to the end of this block's mbarriers */
     sim_barrier barrier[SIM_BARRIERS];
-    struct sim_async *async;           /* mbarriers and bulk copies: async.h */
-    uint64_t events;                   /* changes that another warp can see */
-    uint64_t events_seen, quiet_since; /* instructions when events last changed */
-    uint64_t quiet_at;                 /* when the scheduler last did something about it */
+    struct sim_async *async;         /* mbarriers and bulk copies: async.h */
+    struct sim_warpgroup *warpgroup; /* [warps / 4], or NULL */
+    uint32_t spare_registers;        /* that setmaxnreg gave back: a thread, times warps */
+    struct {
+        const sim_insn *in;
+        uint32_t changes;
+    } registers[SIM_MAX_WARPS / SIM_GROUP_WARPS]; /* the warpgroups' latest setmaxnreg */
+    uint64_t events;                              /* changes that another warp can see */
+    uint64_t events_seen, quiet_since;            /* instructions when events last changed */
+    uint64_t quiet_at; /* when the scheduler last did something about it */
     sim_range recent[SIM_RECENT];
     uint32_t recent_count;
     uint64_t random, instructions, lane_instructions, macs;
@@ -272,9 +284,10 @@ const char *sim_held_by(const uint8_t *state, uint32_t bytes);
 bool sim_race_read(sim_warp *warp, const sim_insn *in, int lane, sim_place place, uint32_t bytes);
 bool sim_race_write(sim_warp *warp, const sim_insn *in, int lane, sim_place place, uint32_t bytes,
                     bool atomic);
-/* Notes a read at the warp's present time, unchecked. */
-void sim_race_note(sim_warp *warp, sim_place place, uint32_t bytes);
-/* By the asynchronous proxy on behalf of the warp: what threads wrote must have been fenced. */
+/* Notes a read in the name of an entry of the clock, unchecked. */
+void sim_race_note(sim_place place, uint32_t bytes, uint32_t entry, uint32_t time);
+/* By the asynchronous proxy on behalf of the warp: what threads wrote must have been fenced. Reads
+ * are not noted. */
 bool sim_race_async(sim_warp *warp, const sim_insn *in, int lane, sim_place place, uint32_t bytes,
                     bool writes);
 /* The bytes were written by a bulk copy whose mbarrier has this entry of the clock. */
@@ -310,7 +323,9 @@ void sim_block_run(sim_block *block);
 /* Lanes of the current group go to pc, the others stay. */
 void sim_move_lanes(sim_warp *warp, uint32_t lanes, uint32_t pc);
 void sim_exit_lanes(sim_warp *warp, uint32_t lanes);
-/* ops_control.c: releases a barrier that is complete. */
+/* ops_setmaxnreg.c: all have left; whole warpgroups must have changed their registers. */
+void sim_registers_end(sim_block *block);
+/* ops_barrier.c: releases a barrier that is complete. */
 void sim_barrier_check(sim_block *block, uint32_t index);
 
 #endif

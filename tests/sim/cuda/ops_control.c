@@ -5,6 +5,7 @@
  */
 #include "decode.h"
 #include "machine.h"
+#include "wgmma.h"
 
 static enum sim_step exec_branch(sim_warp *warp, const sim_insn *in, uint32_t mask)
 {
@@ -48,7 +49,9 @@ static enum sim_step exec_indexed(sim_warp *warp, const sim_insn *in, uint32_t m
 
 static enum sim_step exec_exit(sim_warp *warp, const sim_insn *in, uint32_t mask)
 {
-    (void)in;
+    if (!sim_wgmma_leave(warp, in)) {
+        return SIM_MOVED;
+    }
     sim_group *g = &warp->group[warp->current];
     if (mask != g->mask) {
         const uint32_t stay = g->mask & ~mask;

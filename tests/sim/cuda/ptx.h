@@ -174,6 +174,8 @@ struct sim_function {
     uint32_t dynamic_base; /* offset of dynamic shared memory */
     sim_special special[64];
     uint32_t specials;
+    bool has_wgmma;
+    uint32_t launch_registers; /* a thread, as the compiler has to assume; 0: it cannot know */
     const sim_module *module;
 };
 

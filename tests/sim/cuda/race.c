@@ -5,8 +5,9 @@
  * An access is ordered after another one when the accessing warp's clock knows the other's time.
  * Within a warp nothing is checked.
  *
- * Behind the warps the clock has an entry for each mbarrier of the block: the phases of it that are
- * known to be over. A bulk copy writes in the name of its mbarrier, at the time when the phase
+ * Behind the warps the clock has an entry for each warpgroup: how many of its products are known to
+ * be over, in whose name they read; and one for each mbarrier of the block: the phases of it that
+ * are known to be over. A bulk copy writes in the name of its mbarrier, at the time when the phase
  * ends.
  */
 #include <stdio.h>
@@ -24,6 +25,8 @@ static const char *name_of(const sim_block *home, uint32_t entry, char *text, si
 {
     if (entry >= home->first_channel) {
         snprintf(text, bytes, "a bulk copy");
+    } else if (entry >= home->members) {
+        snprintf(text, bytes, "a wgmma");
     } else if (entry - home->first_member < home->warps) {
         snprintf(text, bytes, "warp %u", entry - home->first_member);
     } else {
@@ -52,18 +55,35 @@ static uint8_t touched(uint32_t word, uint32_t offset, uint32_t bytes)
 
 static uint32_t *readers_of(const sim_block *home, uint32_t word)
 {
-    return home->read_time + (size_t)word * home->members;
+    return home->read_time + (size_t)word * home->readers;
 }
 
-static void note_read(const sim_warp *warp, const sim_block *home, uint32_t word, uint8_t mine)
+static void note_read(const sim_block *home, uint32_t word, uint8_t mine, uint32_t entry,
+                      uint32_t time)
 {
     sim_shadow *s = &home->shadow[word];
     uint32_t *readers = readers_of(home, word);
     if (s->read_bytes == 0) {
-        memset(readers, 0, home->members * sizeof *readers);
+        memset(readers, 0, home->readers * sizeof *readers);
     }
     s->read_bytes |= mine;
-    readers[warp->member] = warp->clock.at[warp->member];
+    readers[entry] = time;
+}
+
+/* Whether what was written there was so before. */
+static bool may_read(sim_warp *warp, const sim_insn *in, int lane, const sim_block *home,
+                     uint32_t word, uint8_t mine)
+{
+    const sim_shadow *s = &home->shadow[word];
+    char who[48];
+    return s->writer == 0 || ordered_after_write(warp, home, s) || (s->bytes & mine) == 0
+               ? true
+               : sim_fault(warp, in, lane, SIM_RACE,
+                           s->writer > home->first_channel
+                               ? "shared offset %u was written by %s whose mbarrier was not "
+                                 "waited for"
+                               : "shared offset %u was written by %s with no barrier since",
+                           word * 4, name_of(home, s->writer - 1u, who, sizeof who));
 }
 
 bool sim_race_read(sim_warp *warp, const sim_insn *in, int lane, sim_place place, uint32_t bytes)
@@ -73,27 +93,20 @@ bool sim_race_read(sim_warp *warp, const sim_insn *in, int lane, sim_place place
         return true;
     }
     for (uint32_t word = place.offset / 4; word <= (place.offset + bytes - 1) / 4; ++word) {
-        const sim_shadow *s = &home->shadow[word];
         const uint8_t mine = touched(word, place.offset, bytes);
-        if (s->writer != 0 && !ordered_after_write(warp, home, s) && (s->bytes & mine) != 0) {
-            char who[48];
-            return sim_fault(warp, in, lane, SIM_RACE,
-                             s->writer > home->first_channel
-                                 ? "shared offset %u was written by %s whose mbarrier was not "
-                                   "waited for"
-                                 : "shared offset %u was written by %s with no barrier since",
-                             word * 4, name_of(home, s->writer - 1u, who, sizeof who));
+        if (!may_read(warp, in, lane, home, word, mine)) {
+            return false;
         }
-        note_read(warp, home, word, mine);
+        note_read(home, word, mine, warp->member, warp->clock.at[warp->member]);
     }
     return true;
 }
 
-void sim_race_note(sim_warp *warp, sim_place place, uint32_t bytes)
+void sim_race_note(sim_place place, uint32_t bytes, uint32_t entry, uint32_t time)
 {
     for (uint32_t word = place.offset / 4;
          place.block->shadow != NULL && word <= (place.offset + bytes - 1) / 4; ++word) {
-        note_read(warp, place.block, word, touched(word, place.offset, bytes));
+        note_read(place.block, word, touched(word, place.offset, bytes), entry, time);
     }
 }
 
@@ -101,7 +114,7 @@ static bool ordered_after_reads(const sim_warp *warp, const sim_block *home, uin
                                 uint32_t *reader)
 {
     const uint32_t *readers = readers_of(home, word);
-    for (uint32_t i = 0; i < home->members; ++i) {
+    for (uint32_t i = 0; i < home->readers; ++i) {
         if (readers[i] > warp->clock.at[i] && i != warp->member) {
             *reader = i;
             return false;
@@ -176,7 +189,7 @@ bool sim_race_async(sim_warp *warp, const sim_insn *in, int lane, sim_place plac
         if (writes && !may_write(warp, in, lane, home, word, mine, false)) {
             return false;
         }
-        if (!writes && !sim_race_read(warp, in, lane, (sim_place){home, word * 4}, 4)) {
+        if (!writes && !may_read(warp, in, lane, home, word, mine)) {
             return false;
         }
         if (s->writer == 0 || s->writer > home->first_channel || (s->bytes & mine) == 0) {

@@ -9,6 +9,7 @@
 #include "async.h"
 #include "grid.h"
 #include "parse.h"
+#include "wgmma.h"
 
 enum { LONGEST_SLICE = 96 };
 /* Instructions of a block without an event after which it is taken to wait for something outside of
@@ -149,6 +150,9 @@ static bool run_instruction(sim_warp *warp, bool strict)
     if (block->failed || (strict && !in->carries && !read_unset(warp, in, mask))) {
         return false;
     }
+    if (warp->wgmma != NULL && mask != 0 && !sim_wgmma_touch(warp, in)) {
+        return false;
+    }
     enum sim_step step = SIM_NEXT;
     if (mask != 0) {
         step = in->exec(warp, in, mask);
@@ -198,6 +202,10 @@ static void run_slice(sim_warp *warp)
         sim_copy_land_random(warp);
     }
     sim_async_slice(block);
+    if (warp->wgmma != NULL && block->config->options.delay == SIM_DELAY_RANDOM &&
+        sim_random(block) % 4 == 0) {
+        sim_wgmma_advance(warp);
+    }
     uint32_t left = 1 + sim_random(block) % LONGEST_SLICE;
     while (left-- != 0 && run_instruction(warp, strict)) {
     }
@@ -303,6 +311,7 @@ void sim_block_run(sim_block *block)
         }
         if (left == 0) {
             sim_async_end(block);
+            sim_registers_end(block);
             return;
         }
         if (count == 0) {

@@ -432,8 +432,10 @@ Test(wgmma, shared_operands_are_the_asynchronous_proxys)
                "fence.proxy.async.shared::cta;";
     fails(SIM_RACE, FENCE MMA_R COMMIT WAIT, "shared offset");
     g.before = NULL;
-    fails(SIM_RACE, FENCE MMA_S COMMIT "st.shared.b32 [%base], %t;\n" WAIT, "shared offset 0");
-    fails(SIM_RACE, FENCE MMA_S COMMIT WAIT "st.shared.b32 [%base+16384], %t;\n", "wgmma");
+    fails(SIM_RACE,
+          "setp.eq.u32 %p0, %t, 0;\n" FENCE MMA_R COMMIT
+          "@%p0 st.shared.b32 [%base+16384], %t;\n" WAIT,
+          "wgmma");
     fails(SIM_MEMORY, "add.u64 %db, %db, 4096;\n" FENCE MMA_S COMMIT WAIT, "lies outside");
     fails(SIM_MEMORY, "or.b64 %db, %db, 0x10000000000000;\n" FENCE MMA_S COMMIT WAIT,
           "bits that mean nothing");

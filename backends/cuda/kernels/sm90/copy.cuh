@@ -12,6 +12,23 @@
 #ifndef NIB_CUDA_SM90_COPY_CUH
 #define NIB_CUDA_SM90_COPY_CUH
 
+/* ---- one thread of a warp ----------------------------------------------------------------- */
+
+/* True in one lane, always the same; the whole warp calls it. The assembler knows then that a copy
+ * in its branch is started by one thread: behind lane == 0 it would loop over the active lanes,
+ * some five instructions a copy. */
+NIB_DEVICE bool nib_elect(void)
+{
+    uint32_t mine;
+    asm volatile("{\n\t"
+                 ".reg .pred mine;\n\t"
+                 "elect.sync _|mine, 0xffffffff;\n\t"
+                 "selp.u32 %0, 1, 0, mine;\n\t"
+                 "}"
+                 : "=r"(mine));
+    return mine != 0;
+}
+
 /* ---- barriers (PTX ISA, mbarrier) --------------------------------------------------------- */
 
 /* A phase ends when `arrivals` threads have arrived and all bytes expected in it are there. */
@@ -127,6 +144,14 @@ NIB_DEVICE uint32_t nib_cluster_rank(void)
     return rank;
 }
 
+/* Blocks of the cluster, 1 where the launch has none. */
+NIB_DEVICE uint32_t nib_cluster_size(void)
+{
+    uint32_t size;
+    asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+    return size;
+}
+
 /* The address in block `rank`'s shared memory of what is at `address` in this block's. */
 NIB_DEVICE uint32_t nib_cluster_address(uint32_t address, uint32_t rank)
 {
@@ -147,12 +172,29 @@ NIB_DEVICE void nib_cluster_store4(uint32_t address, const uint32_t *in)
                  : "memory");
 }
 
+/* 16 bytes into another block's memory, counted by a barrier of that block as a copy would be; both
+ * by addresses from nib_cluster_address. Who waits at the barrier sees them: no fence is needed. */
+NIB_DEVICE void nib_cluster_send4(uint32_t address, const uint32_t *in, uint32_t barrier)
+{
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 "
+                 "[%0], {%1,%2,%3,%4}, [%5];" ::"r"(address),
+                 "r"(in[0]), "r"(in[1]), "r"(in[2]), "r"(in[3]), "r"(barrier)
+                 : "memory");
+}
+
 /* The barrier of all threads of the cluster in two halves. Stores before the first are seen by all
  * after the second; a block's memory may be written by others from its first arrival on, and until
  * its last. */
 NIB_DEVICE void nib_cluster_arrive(void)
 {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+/* The same without an order of stores, which costs a MEMBAR: behind nib_barrier_init_fence barriers
+ * are seen by all after the second half all the same. */
+NIB_DEVICE void nib_cluster_arrive_relaxed(void)
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
 NIB_DEVICE void nib_cluster_wait(void)

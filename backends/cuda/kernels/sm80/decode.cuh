@@ -270,6 +270,12 @@ NIB_DEVICE void nib_clear_act(const nib_cuda_params &p, const nib_warp &warp)
             nib_shared_store4(warp.ring + s * NIB_STAGE_BYTES + NIB_STAGE_ACT + c * 16, zero);
 }
 
+/* Where byte `byte` of row `row` of a stage's act is. */
+NIB_DEVICE uint32_t nib_act_place(uint32_t act, int row, int byte)
+{
+    return act + row * NIB_ACT_PITCH + byte;
+}
+
 /* ---- a stage ------------------------------------------------------------------------------ */
 
 /* Starts the copies of a block of 128 k that no kernel before this one writes. */

@@ -26,9 +26,9 @@ static constexpr int NIB_SIDE_UNITS = NIB_LIMBS > 1 || NIB_SPEC_UNITS == 1      
                                       : NIB_SPEC_UNITS == 2                        ? 2
                                       : NIB_TOKEN_TILES == 1 && NIB_CODE.bits <= 4 ? 4
                                                                                    : 2;
-/* Short groups and operands of several limbs go by 32 k in a loop that is not unrolled: as straight
- * code they would need more registers than there are. */
-static constexpr bool NIB_NARROW = NIB_LIMBS > 1 || NIB_BLOCK_GROUPS > 2;
+/* Short groups, operands of several limbs and many tokens go by 32 k in a loop that is not
+ * unrolled: as straight code they would need more registers than there are. */
+static constexpr bool NIB_NARROW = NIB_LIMBS > 1 || NIB_BLOCK_GROUPS > 2 || NIB_TOKEN_TILES > 2;
 
 template <bool BYTES> struct nib_accumulator {
     typedef float type;

@@ -81,7 +81,9 @@ static int64_t shared_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc, 
     int64_t table =
         nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
     int64_t barriers = round_up((warps(row) * stages(row, desc) + 2 * slots + 1) * 8, 16);
-    int64_t received = cluster > 1 ? row->tile_n * row->tile_m * 4 : 0;
+    /* each block's share of the sums, from all others */
+    int64_t quads = nib_cuda_ceil_div(row->tile_m * row->tile_n / 4, cluster);
+    int64_t received = quads * (cluster - 1) * 16;
     return act + warps(row) * warp_bytes(row, desc) + table + barriers + received;
 }
 
@@ -97,7 +99,7 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
         return "it takes activations of 16 bits: others need another operand";
     if (desc->acc_type == NIB_I32)
         return "it sums in f32";
-    if (shared_bytes(row, desc, MOST_CLUSTER) > chip->shared_block)
+    if (shared_bytes(row, desc, 1) > chip->shared_block)
         return "its stages do not fit the chip's shared memory";
     return NULL;
 }
@@ -207,6 +209,8 @@ static parts parts_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
     int64_t most = nib_cuda_ceil_div(desc->weight.k, NIB_CUDA_STAGE_K);
     double best_us = 0;
     for (int64_t cluster = 1; cluster <= MOST_CLUSTER && cluster <= most; cluster *= 2) {
+        if (shared_bytes(row, desc, cluster) > chip->shared_block)
+            break;
         cost c = model(row, chip, desc, row->tile_m, cluster, best.split);
         double us = total(&c);
         if (cluster == 1 || us < best_us)

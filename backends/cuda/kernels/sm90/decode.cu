@@ -48,7 +48,8 @@ typedef struct nib_range {
 
 NIB_DEVICE nib_range nib_range_of(const nib_cuda_params &p, int part, int parts)
 {
-    const int share = p.k_blocks / parts, more = p.k_blocks % parts;
+    const int share = parts == 1 ? p.k_blocks : (int)((uint32_t)p.k_blocks / (uint32_t)parts);
+    const int more = p.k_blocks - share * parts;
     nib_range range;
     range.begin = part * share + nib_minimum(part, more);
     range.end = range.begin + share + (part < more);
@@ -57,8 +58,7 @@ NIB_DEVICE nib_range nib_range_of(const nib_cuda_params &p, int part, int parts)
 
 /* Barriers of the warp; by the first of the warps side by side those of act; by the first of all
  * that of the cluster's sums. */
-NIB_DEVICE void nib_init_barriers(const nib_cuda_params &p, uint32_t shared, const nib_warp &warp,
-                                  int sharers, int rank, int blocks)
+NIB_DEVICE void nib_init_barriers(const nib_warp &warp, int sharers, uint32_t received)
 {
     if (nib_elect()) {
 #pragma unroll
@@ -70,8 +70,8 @@ NIB_DEVICE void nib_init_barriers(const nib_cuda_params &p, uint32_t shared, con
                 nib_barrier_init(warp.act_full + s * 8, 1);
                 nib_barrier_init(warp.act_free + s * 8, sharers);
             }
-        if (blocks > 1 && warp.along_n == 0 && warp.along_k == 0)
-            nib_expect_sums(p, shared, rank, blocks);
+        if (warp.along_n == 0 && warp.along_k == 0)
+            nib_barrier_init(received, 1);
         nib_barrier_init_fence();
     }
     __syncwarp();
@@ -153,15 +153,17 @@ extern "C" __global__ void __launch_bounds__(NIB_SPEC_WARPS * 32, NIB_SPEC_RESID
     const nib_cuda_params &p = mapped.p;
     const uint32_t shared = nib_shared_address(nib_shared);
     const int blocks = (int)nib_cluster_size(), rank = (int)nib_cluster_rank();
-    const int tile = (int)blockIdx.x / blocks, part = (int)blockIdx.y;
+    const int tile = (int)nib_cluster_index(), part = (int)blockIdx.y;
     const nib_warp warp = nib_warp_of(p, shared, nib_thread(), tile);
     const nib_range range = nib_range_of(p, part * blocks + rank, p.split * blocks);
     const int k_block = range.begin + warp.along_k;
     nib_allow_dependents();
-    nib_init_barriers(p, shared, warp, nib_active_warps(p, tile), rank, blocks);
+    nib_init_barriers(warp, nib_active_warps(p, tile), nib_received_barrier(shared));
     nib_fill_ring(p, warp, k_block, range.end);
-    if (blocks > 1)
+    if (blocks > 1) {
+        nib_expect_sums(p, shared, nib_thread(), rank, blocks);
         nib_cluster_arrive_relaxed(); /* this block may be sent sums from now on */
+    }
     float lift = 1.0f;
     if constexpr (NIB_TABLE_BYTES > 0) {
         lift = nib_table_lift(p.table);

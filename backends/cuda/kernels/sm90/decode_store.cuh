@@ -149,17 +149,19 @@ typedef struct nib_share {
 
 NIB_DEVICE nib_share nib_share_of(const nib_cuda_params &p, int rank, int blocks)
 {
-    const int quads = (int)p.m * NIB_TOKEN_QUADS, most = (quads + blocks - 1) / blocks;
+    const uint32_t quads = (uint32_t)p.m * NIB_TOKEN_QUADS;
+    const uint32_t most = blocks == 1 ? quads : (quads + blocks - 1) / (uint32_t)blocks;
     nib_share share;
-    share.begin = nib_minimum(rank * most, quads);
-    share.end = nib_minimum(share.begin + most, quads);
+    share.begin = nib_minimum(rank * (int)most, (int)quads);
+    share.end = nib_minimum(share.begin + (int)most, (int)quads);
     return share;
 }
 
-/* Place of sum `s` of a share's quad `index` from block `rank`, [index][rank][sum]. */
-NIB_DEVICE uint32_t nib_received_place(uint32_t shared, int index, int rank, int blocks, int s)
+/* Place of sum `s` of a share's quad `index` from the block that is `turn` blocks (1 .. blocks - 1)
+ * before this one, in turn: [index][turn - 1][sum]. */
+NIB_DEVICE uint32_t nib_received_place(uint32_t shared, int index, int turn, int blocks, int s)
 {
-    return shared + NIB_RECEIVED_AT + ((index * blocks + rank) * NIB_QUAD_SUMS + s) * 16;
+    return shared + NIB_RECEIVED_AT + ((index * (blocks - 1) + turn - 1) * NIB_QUAD_SUMS + s) * 16;
 }
 
 NIB_DEVICE uint32_t nib_received_barrier(uint32_t shared)
@@ -167,16 +169,17 @@ NIB_DEVICE uint32_t nib_received_barrier(uint32_t shared)
     return shared + NIB_BARRIERS_AT + (NIB_BARRIERS - 1) * 8;
 }
 
-/* Before anything is sent: what this block will receive. One thread. */
-NIB_DEVICE void nib_expect_sums(const nib_cuda_params &p, uint32_t shared, int rank, int blocks)
+/* What this block will receive; before its cluster may send. One thread does it. */
+NIB_DEVICE void nib_expect_sums(const nib_cuda_params &p, uint32_t shared, int thread, int rank,
+                                int blocks)
 {
     const nib_share share = nib_share_of(p, rank, blocks);
-    nib_barrier_init(nib_received_barrier(shared), 1);
-    nib_barrier_expect(nib_received_barrier(shared),
-                       (share.end - share.begin) * (blocks - 1) * NIB_QUAD_SUMS * 16);
+    if (thread == 0)
+        nib_barrier_expect(nib_received_barrier(shared),
+                           (share.end - share.begin) * (blocks - 1) * NIB_QUAD_SUMS * 16);
 }
 
-/* Sends the other blocks' quads to them, from the last on, so that not all begin with the same. */
+/* Sends the other blocks' quads to them; each begins with the next block. */
 NIB_DEVICE void nib_send_sums(const nib_cuda_params &p, uint32_t shared, int rank, int blocks)
 {
 #pragma unroll 1
@@ -193,7 +196,7 @@ NIB_DEVICE void nib_send_sums(const nib_cuda_params &p, uint32_t shared, int ran
                 const uint32_t bits[4] = {
                     nib_bits_from_float(quad[s][0]), nib_bits_from_float(quad[s][1]),
                     nib_bits_from_float(quad[s][2]), nib_bits_from_float(quad[s][3])};
-                const uint32_t at = nib_received_place(shared, q - share.begin, rank, blocks, s);
+                const uint32_t at = nib_received_place(shared, q - share.begin, i, blocks, s);
                 nib_cluster_send4(nib_cluster_address(at, to), bits, barrier);
             }
         }
@@ -210,13 +213,13 @@ NIB_DEVICE void nib_cluster_quad(uint32_t shared, int index, int local, int rank
     for (int s = 0; s < NIB_QUAD_SUMS; s++)
 #pragma unroll 1
         for (int b = 0; b < blocks; b++) {
-            float more[4];
-            nib_shared_floats(nib_received_place(shared, local, b, blocks, s), more);
+            const int turn = b < rank ? rank - b : rank - b + blocks;
+            float part[4] = {own[s][0], own[s][1], own[s][2], own[s][3]};
+            if (b != rank)
+                nib_shared_floats(nib_received_place(shared, local, turn, blocks, s), part);
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const float part = b == rank ? own[s][i] : more[i];
-                quad[s][i] = b == 0 ? part : quad[s][i] + part;
-            }
+            for (int i = 0; i < 4; i++)
+                quad[s][i] = b == 0 ? part[i] : quad[s][i] + part[i];
         }
 }
 

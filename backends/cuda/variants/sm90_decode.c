@@ -71,7 +71,8 @@ static int64_t warp_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
     int64_t codes = warp_rows(row) * NIB_CUDA_STAGE_K / 8 * nib_cuda_type_bits(w->type);
     int64_t stage = round_up(codes + groups * warp_rows(row) * side_bytes(w), ALIGN_BYTES);
     int64_t ring = stages(row, desc) * stage, sums = row->tile_m * (warp_rows(row) + 4) * 4;
-    return round_up(ring > sums ? ring : sums, ALIGN_BYTES);
+    return round_up(ring > sums ? ring : sums, ALIGN_BYTES) +
+           round_up(stages(row, desc) * 8, ALIGN_BYTES);
 }
 
 static int64_t shared_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc, int64_t cluster)
@@ -80,7 +81,7 @@ static int64_t shared_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc, 
     int64_t act = slots * row->tile_m * NIB_CUDA_STAGE_K * 2;
     int64_t table =
         nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
-    int64_t barriers = round_up((warps(row) * stages(row, desc) + 2 * slots + 1) * 8, 16);
+    int64_t barriers = round_up((2 * slots + 1) * 8, 16);
     /* each block's share of the sums, from all others */
     int64_t quads = nib_cuda_ceil_div(row->tile_m * row->tile_n / 4, cluster);
     int64_t received = quads * (cluster - 1) * 16;

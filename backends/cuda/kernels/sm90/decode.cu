@@ -28,16 +28,13 @@
 #include "kernels/sm80/reduce.cuh"
 /* clang-format on */
 
-/* A place in a ring and the parity of the phase that its barrier is in. */
-template <int COUNT> struct nib_cursor {
-    uint32_t index = 0, parity = 0;
+/* Turn `turn` of a ring of COUNT: its place, and the parity of the phase that ends it. */
+template <int COUNT> struct nib_turn {
+    uint32_t index, parity;
 
-    __device__ __forceinline__ void advance()
+    __device__ __forceinline__ nib_turn(uint32_t turn)
+        : index(turn % COUNT), parity(turn / COUNT & 1)
     {
-        if (++index == COUNT) {
-            index = 0;
-            parity ^= 1;
-        }
     }
 };
 
@@ -63,12 +60,12 @@ NIB_DEVICE void nib_init_barriers(const nib_warp &warp, int sharers, uint32_t re
     if (nib_elect()) {
 #pragma unroll
         for (int s = 0; s < NIB_SPEC_STAGES; s++)
-            nib_barrier_init(warp.full + s * 8, 1);
+            nib_barrier_init(warp.ring + NIB_FULL_AT + s * 8, 1);
         if (warp.along_n == 0)
 #pragma unroll
             for (int s = 0; s < NIB_SPEC_ACT_SLOTS; s++) {
                 nib_barrier_init(warp.act_full + s * 8, 1);
-                nib_barrier_init(warp.act_free + s * 8, sharers);
+                nib_barrier_init(warp.act_full + NIB_FREE_AT + s * 8, sharers);
             }
         if (warp.along_n == 0 && warp.along_k == 0)
             nib_barrier_init(received, 1);
@@ -88,7 +85,7 @@ NIB_DEVICE void nib_fill_ring(const nib_cuda_params &p, const nib_warp &warp, in
         for (int s = 0; s < NIB_SPEC_STAGES; s++)
             if (k_block + s * NIB_WARPS_K < k_end)
                 nib_copy_stage(p, warp, k_block + s * NIB_WARPS_K, warp.ring + s * NIB_STAGE_BYTES,
-                               warp.full + s * 8);
+                               warp.ring + NIB_FULL_AT + s * 8);
     __syncwarp();
 }
 
@@ -106,7 +103,19 @@ NIB_DEVICE void nib_fill_act(const nib_cuda_mapped_params &mapped, const nib_war
 
 /* The first warp refills a slot this many blocks after it has read it itself, so that it rarely
  * waits for the others. */
-static constexpr int NIB_ACT_LAG = NIB_SPEC_ACT_SLOTS > 2 ? 1 : 0;
+static constexpr uint32_t NIB_ACT_LAG = NIB_SPEC_ACT_SLOTS > 2 ? 1 : 0;
+
+/* After turn `turn`, by the first of the warps side by side: what comes next in act's ring. */
+NIB_DEVICE void nib_refill_act(const nib_cuda_mapped_params &mapped, const nib_warp &warp,
+                               int k_block, int k_end, uint32_t turn)
+{
+    const int next = k_block + (NIB_SPEC_ACT_SLOTS - (int)NIB_ACT_LAG) * NIB_WARPS_K;
+    if (warp.along_n != 0 || turn < NIB_ACT_LAG || next >= k_end)
+        return;
+    const nib_turn<NIB_SPEC_ACT_SLOTS> slot(turn - NIB_ACT_LAG);
+    nib_barrier_wait(warp.act_full + NIB_FREE_AT + slot.index * 8, slot.parity);
+    nib_supply_act(mapped, warp, next, slot.index);
+}
 
 /* Block of 128 k of all that this warp takes: k_block, then every NIB_WARPS_K-th. */
 NIB_DEVICE void nib_run_pipeline(const nib_cuda_mapped_params &mapped, const nib_warp &warp,
@@ -114,33 +123,23 @@ NIB_DEVICE void nib_run_pipeline(const nib_cuda_mapped_params &mapped, const nib
 {
     const nib_cuda_params &p = mapped.p;
     nib_long_sums whole = {};
-    nib_cursor<NIB_SPEC_STAGES> stage;
-    nib_cursor<NIB_SPEC_ACT_SLOTS> act, refill;
-    int lag = NIB_ACT_LAG;
 #pragma unroll 1
-    for (; k_block < k_end; k_block += NIB_WARPS_K) {
+    for (uint32_t turn = 0; k_block < k_end; turn++, k_block += NIB_WARPS_K) {
+        const nib_turn<NIB_SPEC_STAGES> stage(turn);
+        const nib_turn<NIB_SPEC_ACT_SLOTS> slot(turn);
         const uint32_t weights = warp.ring + stage.index * NIB_STAGE_BYTES;
-        nib_barrier_wait(warp.full + stage.index * 8, stage.parity);
-        nib_barrier_wait(warp.act_full + act.index * 8, act.parity);
-        nib_take_block(weights, warp.act + act.index * NIB_SLOT_BYTES, warp.lane, table, lift,
+        nib_barrier_wait(warp.ring + NIB_FULL_AT + stage.index * 8, stage.parity);
+        nib_barrier_wait(warp.act_full + slot.index * 8, slot.parity);
+        nib_take_block(weights, warp.act + slot.index * NIB_SLOT_BYTES, warp.lane, table, lift,
                        whole, sums);
         __syncwarp(); /* all lanes have read the stage and the slot */
         const int next = k_block + NIB_SPEC_STAGES * NIB_WARPS_K;
         if (nib_elect()) {
             if (next < k_end)
-                nib_copy_stage(p, warp, next, weights, warp.full + stage.index * 8);
-            nib_barrier_arrive(warp.act_free + act.index * 8);
+                nib_copy_stage(p, warp, next, weights, warp.ring + NIB_FULL_AT + stage.index * 8);
+            nib_barrier_arrive(warp.act_full + NIB_FREE_AT + slot.index * 8);
         }
-        if (warp.along_n == 0 && --lag < 0) {
-            const int behind = k_block + (NIB_SPEC_ACT_SLOTS - NIB_ACT_LAG) * NIB_WARPS_K;
-            if (behind < k_end) {
-                nib_barrier_wait(warp.act_free + refill.index * 8, refill.parity);
-                nib_supply_act(mapped, warp, behind, refill.index);
-            }
-            refill.advance();
-        }
-        stage.advance();
-        act.advance();
+        nib_refill_act(mapped, warp, k_block, k_end, turn);
     }
     if constexpr (NIB_ONE_GROUP)
         nib_scale_long(p, warp, lift, whole, sums);

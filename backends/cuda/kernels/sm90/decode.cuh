@@ -16,10 +16,10 @@
  * Shared memory of a block:
  *
  *     act       [part of K][slot][2 boxes of 64 k][row of act], swizzled as tensor copies do
- *     rings     a warp: stages of weights, scales and zeros; in the end its sums
- *     received  sums of the cluster's other blocks
+ *     rings     a warp: stages of weights, scales and zeros, in the end its sums; barriers
  *     table     of value tables
- *     barriers
+ *     barriers  of act and of the sums received
+ *     received  sums of the cluster's other blocks, of launches with clusters
  */
 #ifndef NIB_CUDA_SM90_DECODE_CUH
 #define NIB_CUDA_SM90_DECODE_CUH
@@ -47,6 +47,9 @@ static constexpr int NIB_ZERO_BYTES = NIB_SPEC_ZERO == NIB_ZERO_NONE ? 0
                                           ? 1
                                           : nib_element_bytes(NIB_SPEC_ZERO_TYPE);
 
+/* Units go in a loop: 128 registers are too few for more of them at a time. */
+static constexpr bool NIB_ROLLED = NIB_TOKEN_TILES == 2 && NIB_SPEC_UNITS == 4;
+
 /* ---- shared memory ------------------------------------------------------------------------ */
 
 static constexpr int NIB_ACT_BYTES = nib_element_bytes(NIB_SPEC_ACT);
@@ -68,14 +71,14 @@ static constexpr int NIB_STAGE_BYTES = (NIB_STAGE_COPIED + 127) / 128 * 128;
 static constexpr int NIB_SUM_PITCH = NIB_ROWS + 4;
 static constexpr int NIB_SUM_BYTES = NIB_SPEC_TILE_M * NIB_SUM_PITCH * 4;
 static constexpr int NIB_RING_BYTES = NIB_SPEC_STAGES * NIB_STAGE_BYTES;
-static constexpr int NIB_WARP_BYTES =
+/* Behind either are the barriers of the stages, 8 bytes each. */
+static constexpr int NIB_FULL_AT =
     ((NIB_RING_BYTES > NIB_SUM_BYTES ? NIB_RING_BYTES : NIB_SUM_BYTES) + 127) / 128 * 128;
+static constexpr int NIB_WARP_BYTES = NIB_FULL_AT + (NIB_SPEC_STAGES * 8 + 127) / 128 * 128;
 
-/* Barriers, 8 bytes each: a warp's stages; act slots of a part of K, full and free; sums received.
- */
+/* Other barriers: act slots of a part of K, full and free; sums received. */
 static constexpr int NIB_SLOT_COUNT = NIB_WARPS_K * NIB_SPEC_ACT_SLOTS;
-static constexpr int NIB_STAGE_COUNT = NIB_SPEC_WARPS * NIB_SPEC_STAGES;
-static constexpr int NIB_BARRIERS = NIB_STAGE_COUNT + 2 * NIB_SLOT_COUNT + 1;
+static constexpr int NIB_BARRIERS = 2 * NIB_SLOT_COUNT + 1;
 
 static constexpr int NIB_RINGS_AT = NIB_SLOT_COUNT * NIB_SLOT_BYTES;
 static constexpr int NIB_TABLE_AT = NIB_RINGS_AT + NIB_SPEC_WARPS * NIB_WARP_BYTES;
@@ -85,14 +88,16 @@ static constexpr int NIB_RECEIVED_AT = NIB_BARRIERS_AT + (NIB_BARRIERS * 8 + 15)
 /* ---- a warp's place ----------------------------------------------------------------------- */
 
 typedef struct nib_warp {
-    uint32_t ring, full;              /* shared addresses: stages and their barriers */
-    uint32_t act, act_full, act_free; /* slots of the warp's part of K and their barriers */
+    uint32_t ring;          /* shared addresses: stages */
+    uint32_t act, act_full; /* slots of the warp's part of K and their barriers */
     int lane, along_n, along_k;
-    int64_t first_block;        /* block of codes at k = 0 */
     int unit_block[NIB_HALVES]; /* block of 64 rows */
     int unit[NIB_HALVES];       /* first unit in it */
     bool active;                /* its rows are rows of W */
 } nib_warp;
+
+/* Barriers of free act slots lie this far behind those of full ones. */
+static constexpr int NIB_FREE_AT = NIB_SLOT_COUNT * 8;
 
 /* Warps side by side of a tile that are active: the first ones of each half of pairs. */
 NIB_DEVICE int nib_active_warps(const nib_cuda_params &p, int tile)
@@ -113,18 +118,14 @@ NIB_DEVICE nib_warp nib_warp_of(const nib_cuda_params &p, uint32_t shared, int t
     warp.along_k = index / NIB_SPEC_WARPS_N;
     warp.ring = shared + NIB_RINGS_AT + index * NIB_WARP_BYTES;
     warp.act = shared + warp.along_k * NIB_SPEC_ACT_SLOTS * NIB_SLOT_BYTES;
-    warp.full = shared + NIB_BARRIERS_AT + index * NIB_SPEC_STAGES * 8;
-    warp.act_full =
-        shared + NIB_BARRIERS_AT + (NIB_STAGE_COUNT + warp.along_k * NIB_SPEC_ACT_SLOTS) * 8;
-    warp.act_free = warp.act_full + NIB_SLOT_COUNT * 8;
+    warp.act_full = shared + NIB_BARRIERS_AT + warp.along_k * NIB_SPEC_ACT_SLOTS * 8;
     const int row = tile * side + warp.along_n % side; /* in rows of a warp */
     int unit = row * NIB_SPEC_UNITS;
     warp.active = (int64_t)row * NIB_ROWS < (NIB_SPEC_PAIRED ? p.n / 2 : p.n);
     if (NIB_SPEC_PAIRED && warp.along_n >= side)
         unit += (int)(p.n >> 5);
     warp.unit_block[0] = unit >> 2;
-    warp.unit[0] = unit & 3;
-    warp.first_block = (int64_t)(unit >> 2) * p.k_blocks;
+    warp.unit[0] = NIB_SPEC_UNITS == 4 ? 0 : unit & 3;
     return warp;
 }
 
@@ -148,8 +149,9 @@ NIB_DEVICE void nib_copy_plane(const nib_cuda_params &p, const nib_warp &warp, i
                                uint32_t stage, uint32_t barrier)
 {
     constexpr int bits = nib_plane_bits(PLANE), unit = nib_unit_bytes(bits);
-    const uint8_t *from = (const uint8_t *)p.codes[PLANE] +
-                          (warp.first_block + k_block) * (1024 * bits) + warp.unit[0] * unit;
+    const int64_t block = (int64_t)warp.unit_block[0] * p.k_blocks + k_block;
+    const uint8_t *from =
+        (const uint8_t *)p.codes[PLANE] + block * (1024 * bits) + warp.unit[0] * unit;
     const uint32_t to = stage + NIB_PLANE_STAGE * nib_plane_shift(PLANE);
     if constexpr (NIB_SPEC_UNITS == 4) {
         nib_bulk_copy(to, from, 1024 * bits, barrier);
@@ -289,7 +291,7 @@ NIB_DEVICE void nib_load_act(const nib_cuda_params &p, int lane, int k_block, ui
 {
 #pragma unroll 1
     for (int row = 0; row < NIB_SPEC_TILE_M; row++)
-#pragma unroll
+#pragma unroll 1
         for (int c = lane; c < 128; c += 32) {
             const int64_t k = (int64_t)k_block * 128 + c;
             const bool inside = row < (int)p.m && k < p.k;

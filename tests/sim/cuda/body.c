@@ -433,6 +433,19 @@ static bool fill_pool(sim_linker *linker)
     return true;
 }
 
+/* What a compiler may give each thread: as .maxnreg says, or so that the blocks fit. */
+static uint32_t launch_registers(const sim_source *source)
+{
+    enum { OF_UNIT = 65536, MOST = 255, UNIT = 8 };
+    const unsigned blocks = source->min_blocks != 0 ? source->min_blocks : 1;
+    const unsigned warps = (source->max_threads + SIM_LANES - 1) / SIM_LANES;
+    if (source->max_registers != 0) {
+        return source->max_registers;
+    }
+    const unsigned share = OF_UNIT / (blocks * warps * SIM_LANES) / UNIT * UNIT;
+    return !source->bounded ? 0 : share > MOST ? MOST / UNIT * UNIT : share;
+}
+
 static bool describe(sim_linker *linker)
 {
     const sim_source *source = linker->source;
@@ -458,6 +471,7 @@ static bool describe(sim_linker *linker)
         .params = source->params,
         .param = param,
     };
+    f->launch_registers = launch_registers(source);
     memcpy(info->required_block, source->required_block, sizeof info->required_block);
     memcpy(info->required_cluster, source->required_cluster, sizeof info->required_cluster);
     return true;

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "async.h"
 #include "grid.h"
-#include "machine.h"
+#include "wgmma.h"
 
 const char *sim_fault_name(enum sim_fault fault)
 {
@@ -106,6 +107,7 @@ static void warp_destroy(sim_warp *w)
     free(w->returns);
     free(w->inside);
     free(w->copy);
+    free(w->fence);
 }
 
 static void block_destroy(sim_block *b)
@@ -113,6 +115,7 @@ static void block_destroy(sim_block *b)
     if (b == NULL) {
         return;
     }
+    sim_wgmma_destroy(b);
     for (uint32_t i = 0; b->warp != NULL && i < b->warps; ++i) {
         warp_destroy(&b->warp[i]);
     }
@@ -120,11 +123,14 @@ static void block_destroy(sim_block *b)
     free(b->shared);
     free(b->state);
     free(b->shadow);
+    free(b->read_time);
+    sim_async_destroy(b);
     free(b);
 }
 
-static sim_block *block_create(sim_grid *grid, sim_report *report)
+static sim_block *block_create(sim_worker *worker)
 {
+    sim_grid *grid = worker->grid;
     const sim_config *c = grid->config;
     sim_block *b = calloc(1, sizeof *b);
     if (b == NULL) {
@@ -133,24 +139,32 @@ static sim_block *block_create(sim_grid *grid, sim_report *report)
     b->function = grid->function;
     b->config = c;
     b->grid = grid;
-    b->report = report;
+    b->worker = worker;
+    b->report = &worker->report;
     b->threads = c->block[0] * c->block[1] * c->block[2];
     b->warps = (b->threads + SIM_LANES - 1) / SIM_LANES;
     b->shared_bytes = grid->function->dynamic_base + c->dynamic_shared;
     if (c->dynamic_shared == 0) {
         b->shared_bytes = (uint32_t)grid->function->info.static_shared;
     }
+    b->members = b->warps;
+    b->first_group = b->members;
+    b->readers = b->first_group + b->warps / SIM_GROUP_WARPS;
+    b->clocks = b->first_channel = b->readers;
     b->warp = calloc(b->warps, sizeof *b->warp);
     b->shared = aligned_alloc(1024, (b->shared_bytes + 2047u) / 1024 * 1024);
     b->state = calloc(b->shared_bytes + 64u, 1);
-    bool fine = b->warp != NULL && b->shared != NULL && b->state != NULL;
-    if (fine && !c->options.no_races && b->warps > 1) {
-        b->shadow = calloc(b->shared_bytes / 4 + 8, sizeof *b->shadow);
-        fine = b->shadow != NULL;
+    bool fine = b->warp != NULL && b->shared != NULL && b->state != NULL && sim_async_create(b);
+    if (fine && !c->options.no_races) {
+        const size_t words = b->shared_bytes / 4 + 8;
+        b->shadow = calloc(words, sizeof *b->shadow);
+        b->read_time = malloc(words * b->readers * sizeof *b->read_time);
+        fine = b->shadow != NULL && b->read_time != NULL;
     }
     for (uint32_t i = 0; fine && i < b->warps; ++i) {
         fine = warp_create(b, i);
     }
+    fine = fine && sim_wgmma_create(b);
     if (!fine) {
         block_destroy(b);
         return NULL;
@@ -168,13 +182,18 @@ static void warp_reset(sim_warp *w)
     memset(w->predicate, 0, f->predicates * sizeof *w->predicate);
     memset(w->local, 0xcd, f->info.local * SIM_LANES);
     memset(w->inside, 0, f->callees * sizeof *w->inside);
-    w->group[0] = (sim_group){0, w->alive, SIM_RUNS, 0};
+    w->group[0] = (sim_group){.mask = w->alive, .state = SIM_RUNS};
     w->groups = 1;
     w->current = 0;
     w->copies = 0;
+    w->copies_issued = 0;
     memset(w->copy_group, 0, sizeof w->copy_group);
-    memset(w->clock, 0, sizeof w->clock);
-    w->clock[w->index] = 1;
+    memset(&w->clock, 0, sizeof w->clock);
+    w->member = w->block->first_member + w->index;
+    w->clock.at[w->member] = 1;
+    w->fences = 0;
+    w->registers = f->launch_registers;
+    w->register_changes = 0;
 }
 
 static void block_reset(sim_block *b, uint64_t index)
@@ -193,9 +212,12 @@ static void block_reset(sim_block *b, uint64_t index)
         memset(b->shadow, 0, (b->shared_bytes / 4 + 8) * sizeof *b->shadow);
     }
     memset(b->barrier, 0, sizeof b->barrier);
-    memset(b->epoch_clock, 0, sizeof b->epoch_clock);
-    b->epoch = 1;
-    b->instructions = 0;
+    b->lane_instructions = b->macs = 0;
+    b->instructions = b->events = b->events_seen = b->quiet_since = b->quiet_at = 0;
+    sim_async_reset(b);
+    sim_wgmma_reset(b);
+    b->spare_registers = 0;
+    memset(b->registers, 0, sizeof b->registers);
     for (uint32_t i = 0; i < b->warps; ++i) {
         warp_reset(&b->warp[i]);
     }
@@ -207,33 +229,76 @@ static uint64_t block_at(const sim_grid *grid, uint64_t turn)
     return (uint64_t)((grid->first + (unsigned __int128)turn * grid->stride) % grid->blocks);
 }
 
+/* Whether the block had not started; now it has. */
+static bool start_block(sim_grid *grid, uint64_t index)
+{
+    return __atomic_exchange_n(&grid->started[index], 1, __ATOMIC_RELAXED) == 0;
+}
+
+static void run_block(sim_block *block, uint64_t index)
+{
+    sim_worker *worker = block->worker;
+    block_reset(block, index);
+    sim_block_run(block);
+    worker->report.warp_instructions += block->instructions;
+    worker->report.lane_instructions += block->lane_instructions;
+    worker->report.macs += block->macs;
+    if (block->failed) {
+        __atomic_store_n(&worker->grid->stop, true, __ATOMIC_RELAXED);
+    }
+}
+
+static sim_block *block_or_stop(sim_worker *worker)
+{
+    sim_block *block = block_create(worker);
+    if (block == NULL) {
+        worker->report.fault = SIM_HOST;
+        snprintf(worker->report.text, sizeof worker->report.text, "host: out of memory");
+        __atomic_store_n(&worker->grid->stop, true, __ATOMIC_RELAXED);
+    }
+    return block;
+}
+
 static void *run_blocks(void *argument)
 {
     sim_worker *worker = argument;
     sim_grid *grid = worker->grid;
-    sim_block *block = block_create(grid, &worker->report);
-    if (block == NULL) {
-        worker->report.fault = SIM_HOST;
-        snprintf(worker->report.text, sizeof worker->report.text, "host: out of memory");
-        __atomic_store_n(&grid->stop, true, __ATOMIC_RELAXED);
-        return NULL;
-    }
+    sim_block *block = block_or_stop(worker);
     while (!__atomic_load_n(&grid->stop, __ATOMIC_RELAXED)) {
         const uint64_t turn = __atomic_fetch_add(&grid->next, 1, __ATOMIC_RELAXED);
         if (turn >= grid->blocks) {
             break;
         }
-        block_reset(block, block_at(grid, turn));
-        sim_block_run(block);
-        worker->report.warp_instructions += block->instructions;
-        if (block->failed) {
-            __atomic_store_n(&grid->stop, true, __ATOMIC_RELAXED);
+        const uint64_t index = block_at(grid, turn);
+        if (start_block(grid, index)) {
+            run_block(block, index);
         }
     }
-    worker->report.lane_instructions = block->lane_instructions;
-    worker->report.macs = block->macs;
     block_destroy(block);
     return NULL;
+}
+
+/* Those that wait for blocks below theirs go on when these have run; nobody is left to wait for in
+ * the lowest one. */
+bool sim_grid_help(sim_block *waiting)
+{
+    sim_grid *grid = waiting->grid;
+    uint64_t index = __atomic_load_n(&grid->lowest, __ATOMIC_RELAXED);
+    while (index < grid->blocks && !start_block(grid, index)) {
+        ++index;
+    }
+    __atomic_store_n(&grid->lowest, index, __ATOMIC_RELAXED);
+    if (index >= grid->blocks) {
+        return false;
+    }
+    sim_block *block = block_or_stop(waiting->worker);
+    if (block != NULL) {
+        run_block(block, index);
+        waiting->failed |= block->failed;
+    }
+    waiting->failed |= block == NULL;
+    block_destroy(block);
+    return true;
 }
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
@@ -282,8 +347,10 @@ bool sim_launch(const sim_function *function, const sim_config *config, sim_repo
     threads = threads > grid.blocks ? grid.blocks : threads;
     threads = threads > MOST_THREADS ? MOST_THREADS : threads;
     sim_worker *worker = calloc(threads, sizeof *worker);
-    if (worker == NULL || pthread_mutex_init(&grid.atomics, NULL) != 0) {
+    grid.started = calloc(grid.blocks, 1);
+    if (worker == NULL || grid.started == NULL || pthread_mutex_init(&grid.atomics, NULL) != 0) {
         free(worker);
+        free(grid.started);
         report->fault = SIM_HOST;
         snprintf(report->text, sizeof report->text, "host: out of memory");
         return false;
@@ -307,5 +374,6 @@ bool sim_launch(const sim_function *function, const sim_config *config, sim_repo
     }
     pthread_mutex_destroy(&grid.atomics);
     free(worker);
+    free(grid.started);
     return report->fault == SIM_OK;
 }

@@ -106,6 +106,7 @@ enum sim_step {
     SIM_MOVED, /* the instruction set the program counters itself */
     SIM_YIELD, /* on to the next instruction, in a later slice */
     SIM_RETRY, /* lanes are missing: again when others have come */
+    SIM_PARK,  /* an mbarrier's phase is not over: again when it is */
 };
 
 typedef enum sim_step sim_exec(sim_warp *warp, const sim_insn *in, uint32_t mask);
@@ -173,6 +174,8 @@ struct sim_function {
     uint32_t dynamic_base; /* offset of dynamic shared memory */
     sim_special special[64];
     uint32_t specials;
+    bool has_wgmma;
+    uint32_t launch_registers; /* a thread, as the compiler has to assume; 0: it cannot know */
     const sim_module *module;
 };
 

@@ -6,10 +6,15 @@
  */
 #include <stdio.h>
 
-#include "machine.h"
+#include "async.h"
+#include "grid.h"
 #include "parse.h"
+#include "wgmma.h"
 
 enum { LONGEST_SLICE = 96 };
+/* Instructions of a block without an event after which it is taken to wait for something outside of
+ * its threads, and to do so in vain. */
+enum { QUIET = 20000, IN_VAIN = 100000000 };
 
 /* A group that came to an instruction where another one is, or waits, becomes one with it. */
 static void merge_groups(sim_warp *warp)
@@ -22,6 +27,7 @@ static void merge_groups(sim_warp *warp)
         }
         g->mask |= other->mask;
         g->state = SIM_RUNS;
+        g->expired |= other->expired;
         warp->group[i] = warp->group[--warp->groups];
         if (warp->current == warp->groups) {
             warp->current = i;
@@ -55,7 +61,7 @@ void sim_move_lanes(sim_warp *warp, uint32_t lanes, uint32_t pc)
         return;
     }
     g->mask &= ~lanes;
-    warp->group[warp->groups++] = (sim_group){pc, lanes, SIM_RUNS, 0};
+    warp->group[warp->groups++] = (sim_group){.pc = pc, .mask = lanes, .state = SIM_RUNS};
 }
 
 void sim_exit_lanes(sim_warp *warp, uint32_t lanes)
@@ -144,6 +150,9 @@ static bool run_instruction(sim_warp *warp, bool strict)
     if (block->failed || (strict && !in->carries && !read_unset(warp, in, mask))) {
         return false;
     }
+    if (warp->wgmma != NULL && mask != 0 && !sim_wgmma_touch(warp, in)) {
+        return false;
+    }
     enum sim_step step = SIM_NEXT;
     if (mask != 0) {
         step = in->exec(warp, in, mask);
@@ -160,6 +169,9 @@ static bool run_instruction(sim_warp *warp, bool strict)
         break;
     case SIM_RETRY:
         warp->group[warp->current].state = SIM_WAITS_LANES;
+        break;
+    case SIM_PARK:
+        warp->group[warp->current].state = SIM_WAITS_PHASE;
         break;
     case SIM_MOVED:
         break;
@@ -188,6 +200,11 @@ static void run_slice(sim_warp *warp)
     if (warp->copies != 0 && block->config->options.delay == SIM_DELAY_RANDOM &&
         sim_random(block) % 4 == 0) {
         sim_copy_land_random(warp);
+    }
+    sim_async_slice(block);
+    if (warp->wgmma != NULL && block->config->options.delay == SIM_DELAY_RANDOM &&
+        sim_random(block) % 4 == 0) {
+        sim_wgmma_advance(warp);
     }
     uint32_t left = 1 + sim_random(block) % LONGEST_SLICE;
     while (left-- != 0 && run_instruction(warp, strict)) {
@@ -222,7 +239,7 @@ static void report_stuck(sim_block *block)
         for (uint32_t j = 0; j < warp->groups; ++j) {
             const sim_group *g = &warp->group[j];
             const bool better =
-                at == NULL || (at->state == SIM_WAITS_BARRIER && g->state == SIM_WAITS_LANES);
+                at == NULL || (at->state != SIM_WAITS_LANES && g->state == SIM_WAITS_LANES);
             culprit = better ? warp : culprit;
             at = better ? g : at;
             if (used < sizeof text - 1) {
@@ -260,6 +277,25 @@ static bool over_limit(sim_block *block)
     return true;
 }
 
+/* Warps run and nothing changes: they may read a flag again and again that a copy that has not
+ * landed keeps another warp from setting, or another block. */
+static void help_quiet(sim_block *block)
+{
+    if (block->events_seen != block->events) {
+        block->events_seen = block->events;
+        block->quiet_since = block->quiet_at = block->instructions;
+        return;
+    }
+    if (block->instructions - block->quiet_at <= QUIET) {
+        return;
+    }
+    block->quiet_at = block->instructions;
+    if (!sim_async_force(block) && !sim_grid_help(block) && block->grid->threads == 1 &&
+        block->instructions - block->quiet_since > IN_VAIN) {
+        report_stuck(block);
+    }
+}
+
 void sim_block_run(sim_block *block)
 {
     for (uint32_t i = 0; i < block->warps; ++i) {
@@ -274,12 +310,18 @@ void sim_block_run(sim_block *block)
             }
         }
         if (left == 0) {
+            sim_async_end(block);
+            sim_registers_end(block);
             return;
         }
         if (count == 0) {
+            if (sim_async_force(block) || sim_async_expire(block)) {
+                continue;
+            }
             report_stuck(block);
             return;
         }
         run_slice(&block->warp[ready[sim_random(block) % count]]);
+        help_quiet(block);
     }
 }

@@ -8,8 +8,7 @@
 #include "bulk.h"
 #include "parse.h"
 
-/* Instructions without an event after which the block is taken to wait for something outside. */
-enum { QUIET = 20000, MOST_EXPIRIES = 200 };
+enum { MOST_EXPIRIES = 200 };
 
 /* ---- reads of the proxy ---- */
 
@@ -67,9 +66,10 @@ void sim_async_done(sim_warp *warp, uint32_t offset, uint32_t bytes)
 
 /* ---- copies under way ---- */
 
-sim_flight *sim_flight_new(sim_warp *warp, const sim_insn *in, int lane, uint8_t kind)
+sim_flight *sim_flight_new(sim_warp *warp, const sim_insn *in, int lane, uint8_t kind,
+                           sim_place shared)
 {
-    struct sim_async *a = warp->block->async;
+    struct sim_async *a = shared.block->async;
     if (!sim_grow((void **)&a->flight, a->flights, &a->flight_room, sizeof *a->flight)) {
         sim_fault(warp, in, lane, SIM_HOST, "out of memory");
         return NULL;
@@ -80,6 +80,7 @@ sim_flight *sim_flight_new(sim_warp *warp, const sim_insn *in, int lane, uint8_t
     f->lane = (uint8_t)lane;
     f->warp = warp;
     f->in = in;
+    f->shared = shared;
     return f;
 }
 
@@ -117,16 +118,8 @@ static bool is_idle(const sim_flight *f)
 void sim_async_slice(sim_block *block)
 {
     struct sim_async *a = block->async;
-    if (a->flights == 0) {
-        return;
-    }
-    if (a->events != block->events) {
-        a->events = block->events;
-        a->quiet_since = block->instructions;
-    }
-    const bool quiet = block->instructions - a->quiet_since > QUIET;
     const bool random = block->config->options.delay == SIM_DELAY_RANDOM;
-    if (quiet || (random && sim_random(block) % 4 == 0)) {
+    if (a->flights != 0 && random && sim_random(block) % 4 == 0) {
         const uint32_t index = sim_random(block) % a->flights;
         if (!is_idle(&a->flight[index])) {
             advance(block, index);
@@ -177,11 +170,20 @@ bool sim_async_expire(sim_block *block)
 void sim_async_end(sim_block *block)
 {
     struct sim_async *a = block->async;
+    for (uint32_t i = 0; i < a->mbarriers && !block->failed; ++i) {
+        const sim_mbarrier *m = a->mbarrier[i];
+        if (m->landed > m->seen) {
+            sim_fault(m->sender, m->sent, -1, SIM_RACE,
+                      "the block ended and nobody waited for the copies to the mbarrier at shared "
+                      "offset %u",
+                      m->offset);
+        }
+    }
     while (!block->failed && a->flights != 0) {
         sim_flight *f = &a->flight[0];
-        if (f->kind == SIM_FLIGHT_LOAD) {
+        if (f->kind == SIM_FLIGHT_LOAD || f->kind == SIM_FLIGHT_SEND) {
             sim_fault(f->warp, f->in, f->lane, SIM_RACE,
-                      "the block ended while this copy to shared offset %u was under way",
+                      "the block ended while a copy to shared offset %u was under way",
                       f->shared.offset);
         } else if (f->kind == SIM_FLIGHT_STORE && !f->waited) {
             sim_fault(f->warp, f->in, f->lane, SIM_RACE,
@@ -203,20 +205,29 @@ void sim_async_reset(sim_block *block)
         free(a->mbarrier[i]);
     }
     a->mbarriers = 0;
-    a->events = a->quiet_since = a->expired_at = a->expiries = 0;
+    block->clocks = block->first_channel;
+    memset(a->slot_at, 0, (block->shared_bytes / 8 + 1) * sizeof *a->slot_at);
+    a->expired_at = a->expiries = 0;
     memset(a->group, 0, sizeof a->group);
 }
 
 bool sim_async_create(sim_block *block)
 {
     block->async = calloc(1, sizeof *block->async);
-    return block->async != NULL;
+    if (block->async == NULL) {
+        return false;
+    }
+    block->async->slot_at = calloc(block->shared_bytes / 8 + 1, sizeof *block->async->slot_at);
+    return block->async->slot_at != NULL;
 }
 
 void sim_async_destroy(sim_block *block)
 {
     if (block->async != NULL) {
-        sim_async_reset(block);
+        if (block->async->slot_at != NULL) {
+            sim_async_reset(block);
+        }
+        free(block->async->slot_at);
         free(block->async->flight);
         free(block->async);
     }

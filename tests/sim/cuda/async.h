@@ -30,7 +30,7 @@ void sim_async_done(sim_warp *warp, uint32_t offset, uint32_t bytes);
 
 /* ---- for schedule.c ---- */
 
-/* At the start of each slice: lands something, as the delay asks. */
+/* At the start of each slice: lands something, if that may be at random. */
 void sim_async_slice(sim_block *block);
 /* Nobody can run: lands something that somebody waits for, or anything; false when all has landed
  * but what nobody needs. */

@@ -18,6 +18,10 @@ typedef struct sim_mbarrier {
     uint32_t phase, first;      /* phases that are over, and were at its init */
     sim_warp *maker;            /* who initialised it, when */
     uint32_t maker_lanes, made;
+    uint32_t seen;   /* the last phase that somebody waited for */
+    uint32_t landed; /* the last phase that bytes came in, and by whom: */
+    sim_warp *sender;
+    const sim_insn *sent;
     sim_clock arriving; /* of those that arrived in this phase */
     sim_clock done;     /* of those that arrived in the last one */
 } sim_mbarrier;
@@ -25,13 +29,14 @@ typedef struct sim_mbarrier {
 enum sim_flight_kind {
     SIM_FLIGHT_LOAD,   /* global to shared, signals an mbarrier */
     SIM_FLIGHT_STORE,  /* shared to global, in a bulk group */
+    SIM_FLIGHT_SEND,   /* registers to shared, signals an mbarrier: st.async */
     SIM_FLIGHT_ARRIVE, /* an arrival when a lane's cp.asyncs have landed */
 };
 
 typedef struct sim_flight {
     uint8_t kind, lane;
     bool tensor;   /* box of map, else bytes at global */
-    bool was_read; /* of a store: data has what is to be written */
+    bool was_read; /* of a store: data has what is to be written; of st.async always */
     bool waited;   /* of a store: somebody waited for the read */
     sim_warp *warp;
     const sim_insn *in;
@@ -43,7 +48,6 @@ typedef struct sim_flight {
     uint32_t mbarrier; /* slot in shared.block */
     uint32_t group;    /* of a store */
     uint64_t copies;   /* of an arrival: the warp's cp.asyncs before it */
-    bool counted;      /* of an arrival: it was added to those that the phase waits for */
     uint8_t *data;
     sim_clock *clock; /* of an arrival: the lane's when it asked */
 } sim_flight;
@@ -51,10 +55,10 @@ typedef struct sim_flight {
 struct sim_async {
     sim_mbarrier *mbarrier[SIM_MBARRIERS];
     uint32_t mbarriers;
+    uint16_t *slot_at; /* [shared bytes / 8] slot + 1 of the mbarrier there */
     sim_flight *flight;
     uint32_t flights, flight_room;
     uint32_t group[SIM_MAX_WARPS][SIM_LANES]; /* bulk groups committed */
-    uint64_t events, quiet_since;             /* when events were last seen to change */
     uint64_t expired_at, expiries;
 };
 
@@ -72,11 +76,17 @@ bool sim_mbarrier_arrive(sim_warp *warp, const sim_insn *in, int lane, sim_place
 bool sim_mbarrier_tx(sim_warp *warp, const sim_insn *in, int lane, sim_block *block, uint32_t slot,
                      int64_t bytes);
 
+/* ops_send.c */
+bool sim_send_land(sim_flight *flight);
+/* Bytes that an mbarrier counts have come to shared memory. */
+bool sim_flight_arrived(sim_flight *flight);
 /* ops_copy.c: the cp.asyncs are over, so the arrival is due. */
 bool sim_copy_arrived(sim_flight *flight);
 
-/* A new copy under way, zeroed but for who issued it; NULL after a fault. */
-sim_flight *sim_flight_new(sim_warp *warp, const sim_insn *in, int lane, uint8_t kind);
+/* A new copy under way to or from a block's shared memory, which keeps it; zeroed but for that and
+ * who issued it. NULL after a fault. */
+sim_flight *sim_flight_new(sim_warp *warp, const sim_insn *in, int lane, uint8_t kind,
+                           sim_place shared);
 /* Moves it on: a load lands, a store reads and later writes. False after a fault. */
 bool sim_flight_read(sim_flight *flight);
 bool sim_flight_land(sim_flight *flight);

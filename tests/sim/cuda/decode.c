@@ -42,7 +42,7 @@ static const struct {
     {"mul", sim_decode_mul},           {"mul24", sim_decode_mul},
     {"nanosleep", sim_decode_sleep},   {"neg", sim_decode_unary},
     {"not", sim_decode_logic},         {"or", sim_decode_logic},
-    {"popc", sim_decode_bits},         {"prefetch", sim_decode_hint},
+    {"popc", sim_decode_bits},         {"prefetch", sim_decode_prefetch},
     {"prefetchu", sim_decode_hint},    {"prmt", sim_decode_permute},
     {"rcp", sim_decode_transcendental}, {"red", sim_decode_atomic},
     {"redux", sim_decode_redux},       {"rem", sim_decode_divide},

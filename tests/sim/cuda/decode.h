@@ -22,8 +22,9 @@ sim_decoder sim_decode_move, sim_decode_address, sim_decode_space, sim_decode_po
     sim_decode_select, sim_decode_compare, sim_decode_convert;
 /* ops_memory.c, ops_atomic.c, ops_copy.c */
 sim_decoder sim_decode_load, sim_decode_store, sim_decode_atomic, sim_decode_copy;
-/* ops_mbarrier.c, ops_bulk.c */
-sim_decoder sim_decode_mbarrier, sim_decode_bulk, sim_decode_proxy_fence;
+/* ops_mbarrier.c, ops_bulk.c, ops_send.c */
+sim_decoder sim_decode_mbarrier, sim_decode_bulk, sim_decode_proxy_fence, sim_decode_send,
+    sim_decode_prefetch;
 /* ops_control.c */
 sim_decoder sim_decode_branch, sim_decode_barrier, sim_decode_fence, sim_decode_hint,
     sim_decode_sleep;

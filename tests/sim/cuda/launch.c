@@ -128,8 +128,9 @@ static void block_destroy(sim_block *b)
     free(b);
 }
 
-static sim_block *block_create(sim_grid *grid, sim_report *report)
+static sim_block *block_create(sim_worker *worker)
 {
+    sim_grid *grid = worker->grid;
     const sim_config *c = grid->config;
     sim_block *b = calloc(1, sizeof *b);
     if (b == NULL) {
@@ -138,7 +139,8 @@ static sim_block *block_create(sim_grid *grid, sim_report *report)
     b->function = grid->function;
     b->config = c;
     b->grid = grid;
-    b->report = report;
+    b->worker = worker;
+    b->report = &worker->report;
     b->threads = c->block[0] * c->block[1] * c->block[2];
     b->warps = (b->threads + SIM_LANES - 1) / SIM_LANES;
     b->shared_bytes = grid->function->dynamic_base + c->dynamic_shared;
@@ -148,8 +150,7 @@ static sim_block *block_create(sim_grid *grid, sim_report *report)
     b->members = b->warps;
     b->first_group = b->members;
     b->readers = b->first_group + b->warps / SIM_GROUP_WARPS;
-    b->first_channel = b->readers;
-    b->clocks = b->first_channel + SIM_MBARRIERS;
+    b->clocks = b->first_channel = b->readers;
     b->warp = calloc(b->warps, sizeof *b->warp);
     b->shared = aligned_alloc(1024, (b->shared_bytes + 2047u) / 1024 * 1024);
     b->state = calloc(b->shared_bytes + 64u, 1);
@@ -211,7 +212,8 @@ static void block_reset(sim_block *b, uint64_t index)
         memset(b->shadow, 0, (b->shared_bytes / 4 + 8) * sizeof *b->shadow);
     }
     memset(b->barrier, 0, sizeof b->barrier);
-    b->instructions = b->events = 0;
+    b->lane_instructions = b->macs = 0;
+    b->instructions = b->events = b->events_seen = b->quiet_since = b->quiet_at = 0;
     sim_async_reset(b);
     sim_wgmma_reset(b);
     b->spare_registers = 0;
@@ -227,33 +229,76 @@ static uint64_t block_at(const sim_grid *grid, uint64_t turn)
     return (uint64_t)((grid->first + (unsigned __int128)turn * grid->stride) % grid->blocks);
 }
 
+/* Whether the block had not started; now it has. */
+static bool start_block(sim_grid *grid, uint64_t index)
+{
+    return __atomic_exchange_n(&grid->started[index], 1, __ATOMIC_RELAXED) == 0;
+}
+
+static void run_block(sim_block *block, uint64_t index)
+{
+    sim_worker *worker = block->worker;
+    block_reset(block, index);
+    sim_block_run(block);
+    worker->report.warp_instructions += block->instructions;
+    worker->report.lane_instructions += block->lane_instructions;
+    worker->report.macs += block->macs;
+    if (block->failed) {
+        __atomic_store_n(&worker->grid->stop, true, __ATOMIC_RELAXED);
+    }
+}
+
+static sim_block *block_or_stop(sim_worker *worker)
+{
+    sim_block *block = block_create(worker);
+    if (block == NULL) {
+        worker->report.fault = SIM_HOST;
+        snprintf(worker->report.text, sizeof worker->report.text, "host: out of memory");
+        __atomic_store_n(&worker->grid->stop, true, __ATOMIC_RELAXED);
+    }
+    return block;
+}
+
 static void *run_blocks(void *argument)
 {
     sim_worker *worker = argument;
     sim_grid *grid = worker->grid;
-    sim_block *block = block_create(grid, &worker->report);
-    if (block == NULL) {
-        worker->report.fault = SIM_HOST;
-        snprintf(worker->report.text, sizeof worker->report.text, "host: out of memory");
-        __atomic_store_n(&grid->stop, true, __ATOMIC_RELAXED);
-        return NULL;
-    }
+    sim_block *block = block_or_stop(worker);
     while (!__atomic_load_n(&grid->stop, __ATOMIC_RELAXED)) {
         const uint64_t turn = __atomic_fetch_add(&grid->next, 1, __ATOMIC_RELAXED);
         if (turn >= grid->blocks) {
             break;
         }
-        block_reset(block, block_at(grid, turn));
-        sim_block_run(block);
-        worker->report.warp_instructions += block->instructions;
-        if (block->failed) {
-            __atomic_store_n(&grid->stop, true, __ATOMIC_RELAXED);
+        const uint64_t index = block_at(grid, turn);
+        if (start_block(grid, index)) {
+            run_block(block, index);
         }
     }
-    worker->report.lane_instructions = block->lane_instructions;
-    worker->report.macs = block->macs;
     block_destroy(block);
     return NULL;
+}
+
+/* Those that wait for blocks below theirs go on when these have run; nobody is left to wait for in
+ * the lowest one. */
+bool sim_grid_help(sim_block *waiting)
+{
+    sim_grid *grid = waiting->grid;
+    uint64_t index = __atomic_load_n(&grid->lowest, __ATOMIC_RELAXED);
+    while (index < grid->blocks && !start_block(grid, index)) {
+        ++index;
+    }
+    __atomic_store_n(&grid->lowest, index, __ATOMIC_RELAXED);
+    if (index >= grid->blocks) {
+        return false;
+    }
+    sim_block *block = block_or_stop(waiting->worker);
+    if (block != NULL) {
+        run_block(block, index);
+        waiting->failed |= block->failed;
+    }
+    waiting->failed |= block == NULL;
+    block_destroy(block);
+    return true;
 }
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
@@ -302,8 +347,10 @@ bool sim_launch(const sim_function *function, const sim_config *config, sim_repo
     threads = threads > grid.blocks ? grid.blocks : threads;
     threads = threads > MOST_THREADS ? MOST_THREADS : threads;
     sim_worker *worker = calloc(threads, sizeof *worker);
-    if (worker == NULL || pthread_mutex_init(&grid.atomics, NULL) != 0) {
+    grid.started = calloc(grid.blocks, 1);
+    if (worker == NULL || grid.started == NULL || pthread_mutex_init(&grid.atomics, NULL) != 0) {
         free(worker);
+        free(grid.started);
         report->fault = SIM_HOST;
         snprintf(report->text, sizeof report->text, "host: out of memory");
         return false;
@@ -327,5 +374,6 @@ bool sim_launch(const sim_function *function, const sim_config *config, sim_repo
     }
     pthread_mutex_destroy(&grid.atomics);
     free(worker);
+    free(grid.started);
     return report->fault == SIM_OK;
 }

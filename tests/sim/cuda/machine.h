@@ -12,9 +12,9 @@
 #include "ptx.h"
 
 enum { SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, SIM_MAX_CALLEES = 64, SIM_RECENT = 4 };
-/* Entries of a vector clock: the warps of a cluster, its warpgroups, the mbarriers of its blocks.
- */
-enum { SIM_CLOCKS = 1024, SIM_MBARRIERS = 64, SIM_GROUP_WARPS = 4 };
+/* Entries of a vector clock: the warps of a cluster, its warpgroups, the mbarriers of one of its
+ * blocks. */
+enum { SIM_CLOCKS = 1024, SIM_MBARRIERS = 512, SIM_GROUP_WARPS = 4 };
 
 #define SIM_ALL_LANES UINT32_MAX
 
@@ -24,7 +24,10 @@ typedef struct sim_group {
     uint8_t state;   /* enum sim_state */
     uint8_t barrier; /* the one it waits at: pc is already behind it */
     bool expired;    /* a wait for an mbarrier that is to give up */
+    uint16_t slot;   /* of the mbarrier it waits for, or SIM_ANY_SLOT */
 } sim_group;
+
+enum { SIM_ANY_SLOT = 0xffff };
 
 enum sim_state {
     SIM_RUNS,
@@ -33,7 +36,7 @@ enum sim_state {
     SIM_WAITS_PHASE,   /* at a wait for an mbarrier's phase, which it is to try again */
 };
 
-/* Times of all warps of a cluster, products and phases that are over: see race.c. */
+/* Times of all warps of a cluster, products and one block's phases that are over: see race.c. */
 typedef struct sim_clock {
     uint32_t at[SIM_CLOCKS];
 } sim_clock;
@@ -118,6 +121,7 @@ typedef struct sim_block {
     const sim_config *config;
     sim_report *report;
     struct sim_grid *grid;
+    struct sim_worker *worker;
     uint32_t id[3];
     uint32_t threads, warps;
     sim_warp *warp;
@@ -130,8 +134,8 @@ typedef struct sim_block {
     uint32_t first_member;  /* the number of this block's first warp among them */
     uint32_t readers;       /* entries of warps and warpgroups */
     uint32_t first_group;   /* the clock's entry of its first warpgroup */
-    uint32_t first_channel; /* the clock's entry of its first mbarrier */
-    uint32_t clocks;        /* entries in use */
+    uint32_t first_channel; /* the clock's entry of this block's first mbarrier */
+    uint32_t clocks;        /* entries in use: to the end of this block's mbarriers */
     sim_barrier barrier[SIM_BARRIERS];
     struct sim_async *async;         /* mbarriers and bulk copies: async.h */
     struct sim_warpgroup *warpgroup; /* [warps / 4], or NULL */
@@ -141,6 +145,8 @@ typedef struct sim_block {
         uint32_t changes;
     } registers[SIM_MAX_WARPS / SIM_GROUP_WARPS]; /* the warpgroups' latest setmaxnreg */
     uint64_t events;                              /* changes that another warp can see */
+    uint64_t events_seen, quiet_since;            /* instructions when events last changed */
+    uint64_t quiet_at; /* when the scheduler last did something about it */
     sim_range recent[SIM_RECENT];
     uint32_t recent_count;
     uint64_t random, instructions, lane_instructions, macs;
@@ -290,10 +296,16 @@ void sim_race_landed(sim_block *block, uint32_t offset, uint32_t bytes, uint32_t
 /* Whether a thread's accesses of that time were followed by a fence that the warp knows of. */
 bool sim_race_fenced(const sim_warp *warp, const sim_warp *writer, uint32_t lanes, uint32_t time,
                      bool init);
-/* What the warp did until now is published; what follows has a later time. */
-void sim_race_publish(sim_warp *warp, sim_clock *into);
-void sim_race_acquire(sim_warp *warp, const sim_clock *from);
-void sim_race_join(const sim_block *block, sim_clock *into, const sim_clock *from);
+/* What the warp did until now is published in a clock of the block `home`, where its own block's
+ * mbarriers have entries only if that is the same; then sim_race_tick gives what follows a later
+ * time. */
+void sim_race_publish(const sim_warp *warp, sim_clock *into, const sim_block *home);
+void sim_race_acquire(sim_warp *warp, const sim_clock *from, const sim_block *home);
+void sim_race_join(sim_clock *into, const sim_clock *from, uint32_t entries);
+static inline void sim_race_tick(sim_warp *warp)
+{
+    ++warp->clock.at[warp->member];
+}
 bool sim_race_fence(sim_warp *warp, const sim_insn *in, uint32_t lanes, bool only_init);
 /* The warp of a cluster with that number. */
 sim_warp *sim_member(sim_block *block, uint32_t member);

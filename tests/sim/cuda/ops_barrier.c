@@ -51,7 +51,7 @@ void sim_barrier_check(sim_block *block, uint32_t index)
                 continue;
             }
             deliver_votes(warp, g, b);
-            sim_race_acquire(warp, &b->clock);
+            sim_race_acquire(warp, &b->clock, block);
             g->state = SIM_RUNS;
         }
     }
@@ -109,7 +109,8 @@ static enum sim_step exec_barrier(sim_warp *warp, const sim_insn *in, uint32_t m
         b->votes += (uint32_t)__builtin_popcount(mask);
         b->votes_true += (uint32_t)__builtin_popcount(votes);
     }
-    sim_race_publish(warp, &b->clock);
+    sim_race_publish(warp, &b->clock, block);
+    sim_race_tick(warp);
     const uint32_t pc = g->pc + 1;
     if (mask != g->mask) {
         sim_move_lanes(warp, g->mask & ~mask, pc);

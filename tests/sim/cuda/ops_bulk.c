@@ -107,7 +107,6 @@ static bool store_box(const sim_flight *f)
 
 static bool land_load(sim_flight *f)
 {
-    sim_block *home = f->shared.block;
     if (f->tensor) {
         if (!load_box(f)) {
             return false;
@@ -117,11 +116,21 @@ static bool land_load(sim_flight *f)
         if (from == NULL) {
             return false;
         }
-        memcpy(home->shared + f->shared.offset, from, f->bytes);
+        memcpy(f->shared.block->shared + f->shared.offset, from, f->bytes);
     }
+    return sim_flight_arrived(f);
+}
+
+bool sim_flight_arrived(sim_flight *f)
+{
+    sim_block *home = f->shared.block;
+    sim_mbarrier *m = home->async->mbarrier[f->mbarrier];
     memset(home->state + f->shared.offset, SIM_BYTE_SET, f->bytes);
     sim_race_landed(home, f->shared.offset, f->bytes, home->first_channel + f->mbarrier,
-                    home->async->mbarrier[f->mbarrier]->phase + 1);
+                    m->phase + 1);
+    m->landed = m->phase + 1;
+    m->sender = f->warp;
+    m->sent = f->in;
     if (!sim_mbarrier_tx(f->warp, f->in, f->lane, home, f->mbarrier, -(int64_t)f->bytes)) {
         return false;
     }
@@ -152,6 +161,9 @@ bool sim_flight_land(sim_flight *f)
 {
     if (f->kind == SIM_FLIGHT_LOAD) {
         return land_load(f);
+    }
+    if (f->kind == SIM_FLIGHT_SEND) {
+        return sim_send_land(f);
     }
     if (f->kind == SIM_FLIGHT_ARRIVE) {
         return sim_copy_arrived(f);
@@ -189,19 +201,28 @@ typedef struct request {
     int32_t at[SIM_MAP_AXES];
 } request;
 
-/* The map and coordinates of a tensor operand. */
-static bool read_map(sim_warp *warp, const sim_insn *in, int lane, const sim_operand *o, request *r)
+static bool fetch_map(sim_warp *warp, const sim_insn *in, int lane, const sim_operand *o,
+                      sim_map *map)
 {
     const uint64_t address = sim_address(warp, o, lane);
-    const uint8_t *bytes =
-        sim_reach(warp, in, lane, SIM_SPACE_GENERIC, address, SIM_MAP_ALIGN, SIM_READS);
-    if (bytes == NULL || sim_reach(warp, in, lane, SIM_SPACE_GENERIC, address + SIM_MAP_ALIGN,
+    const bool param = in->space == SIM_SPACE_PARAM;
+    const enum sim_space space = param ? SIM_SPACE_PARAM : SIM_SPACE_GENERIC;
+    const uint8_t *bytes = sim_reach(warp, in, lane, space, address, SIM_MAP_ALIGN, SIM_READS);
+    if (bytes == NULL || sim_reach(warp, in, lane, space, address + SIM_MAP_ALIGN,
                                    SIM_MAP_BYTES - SIM_MAP_ALIGN, SIM_READS) == NULL) {
         return false;
     }
-    if (!sim_map_decode(bytes, &r->map)) {
-        return sim_fault(warp, in, lane, SIM_MEMORY, "address 0x%llx holds no tensor map",
-                         (unsigned long long)address);
+    return sim_map_decode(bytes, map)
+               ? true
+               : sim_fault(warp, in, lane, SIM_MEMORY, "address 0x%llx holds no tensor map",
+                           (unsigned long long)address);
+}
+
+/* The map and coordinates of a tensor operand. */
+static bool read_map(sim_warp *warp, const sim_insn *in, int lane, const sim_operand *o, request *r)
+{
+    if (!fetch_map(warp, in, lane, o, &r->map)) {
+        return false;
     }
     if (r->map.rank != o->elements || r->map.rank != in->vector) {
         return sim_fault(warp, in, lane, SIM_MEMORY, "%u coordinates for a tensor of %u axes",
@@ -263,9 +284,8 @@ static bool read_request(sim_warp *warp, const sim_insn *in, int lane, request *
            sim_reach_global(warp, in, lane, r->global, r->bytes) != NULL;
 }
 
-static void fill_flight(sim_flight *f, const request *r, sim_place shared)
+static void fill_flight(sim_flight *f, const request *r)
 {
-    f->shared = shared;
     f->bytes = r->bytes;
     f->global = r->global;
     f->tensor = r->tensor;
@@ -298,12 +318,12 @@ static bool issue_load(sim_warp *warp, const sim_insn *in, int lane, const reque
     if (!sim_race_async(warp, in, lane, shared, r->bytes, true)) {
         return false;
     }
-    sim_flight *f = sim_flight_new(warp, in, lane, SIM_FLIGHT_LOAD);
+    sim_flight *f = sim_flight_new(warp, in, lane, SIM_FLIGHT_LOAD, shared);
     if (f == NULL) {
         return false;
     }
     memset(state, SIM_BYTE_FLYING, r->bytes);
-    fill_flight(f, r, shared);
+    fill_flight(f, r);
     f->mbarrier = slot;
     return true;
 }
@@ -355,12 +375,12 @@ static bool store(sim_warp *warp, const sim_insn *in, int lane)
         return true;
     }
     sim_flight *f = sim_async_read(warp, in, r.shared.offset, r.bytes) != NULL
-                        ? sim_flight_new(warp, in, lane, SIM_FLIGHT_STORE)
+                        ? sim_flight_new(warp, in, lane, SIM_FLIGHT_STORE, r.shared)
                         : NULL;
     if (f == NULL) {
         return false;
     }
-    fill_flight(f, &r, r.shared);
+    fill_flight(f, &r);
     f->group = block->async->group[warp->index][lane];
     sim_async_pin(block, r.shared.offset, r.bytes);
     return true;
@@ -376,6 +396,29 @@ static enum sim_step exec_bulk(sim_warp *warp, const sim_insn *in, uint32_t mask
     }
     ++warp->block->events;
     return SIM_NEXT;
+}
+
+/* prefetch.tensormap: nothing but a look whether there is one. */
+static enum sim_step exec_prefetch(sim_warp *warp, const sim_insn *in, uint32_t mask)
+{
+    for (; mask != 0; mask &= mask - 1) {
+        sim_map map;
+        if (!fetch_map(warp, in, __builtin_ctz(mask), &in->arg[0], &map)) {
+            break;
+        }
+    }
+    return SIM_NEXT;
+}
+
+bool sim_decode_prefetch(sim_linker *linker, sim_insn *in)
+{
+    static const char *const spaces[] = {"param", "const", NULL};
+    if (!sim_take(linker, "tensormap")) {
+        return sim_decode_hint(linker, in);
+    }
+    in->space = sim_take_of(linker, spaces) == 0 ? SIM_SPACE_PARAM : SIM_SPACE_GENERIC;
+    in->exec = exec_prefetch;
+    return sim_operands(linker, in, "m");
 }
 
 /* ---- groups of stores ---- */

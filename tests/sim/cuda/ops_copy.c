@@ -171,7 +171,8 @@ bool sim_copy_arrived(sim_flight *f)
     }
     warp->copies = kept;
     sim_block *home = f->shared.block;
-    sim_race_join(home, &home->async->mbarrier[f->mbarrier]->arriving, f->clock);
+    sim_race_join(&home->async->mbarrier[f->mbarrier]->arriving, f->clock,
+                  home == warp->block ? home->clocks : home->first_channel);
     return sim_mbarrier_arrive(warp, f->in, f->lane, f->shared, f->mbarrier, 1);
 }
 
@@ -182,7 +183,7 @@ static bool ask_arrival(sim_warp *warp, const sim_insn *in, int lane)
     if (!sim_mbarrier_at(warp, in, lane, sim_address(warp, &in->arg[0], lane), &place, &slot)) {
         return false;
     }
-    sim_flight *f = sim_flight_new(warp, in, lane, SIM_FLIGHT_ARRIVE);
+    sim_flight *f = sim_flight_new(warp, in, lane, SIM_FLIGHT_ARRIVE, place);
     if (f == NULL) {
         return false;
     }
@@ -191,7 +192,6 @@ static bool ask_arrival(sim_warp *warp, const sim_insn *in, int lane)
         return sim_fault(warp, in, lane, SIM_HOST, "out of memory");
     }
     *f->clock = warp->clock;
-    f->shared = place;
     f->mbarrier = slot;
     f->copies = warp->copies_issued;
     if (in->mode == 0) {
@@ -208,7 +208,7 @@ static enum sim_step exec_arrival(sim_warp *warp, const sim_insn *in, uint32_t m
             break;
         }
     }
-    ++warp->clock.at[warp->member];
+    sim_race_tick(warp);
     return SIM_NEXT;
 }
 

@@ -18,22 +18,22 @@ enum { WAIT_STATE, WAIT_PARITY };
 static sim_mbarrier *find(const sim_block *block, uint32_t offset, uint32_t *slot)
 {
     const struct sim_async *a = block->async;
-    for (uint32_t i = 0; i < a->mbarriers; ++i) {
-        if (a->mbarrier[i]->offset == offset) {
-            *slot = i;
-            return a->mbarrier[i];
-        }
+    const uint32_t found = a->slot_at[offset / 8];
+    if (found == 0) {
+        return NULL;
     }
-    return NULL;
+    *slot = found - 1;
+    return a->mbarrier[*slot];
 }
 
-static void wake(sim_block *block)
+static void wake(sim_block *block, uint32_t slot)
 {
     for (uint32_t i = 0; i < block->warps; ++i) {
         sim_warp *warp = &block->warp[i];
         for (uint32_t j = 0; j < warp->groups; ++j) {
-            if (warp->group[j].state == SIM_WAITS_PHASE) {
-                warp->group[j].state = SIM_RUNS;
+            sim_group *g = &warp->group[j];
+            if (g->state == SIM_WAITS_PHASE && (g->slot == slot || g->slot == SIM_ANY_SLOT)) {
+                g->state = SIM_RUNS;
             }
         }
     }
@@ -48,10 +48,10 @@ void sim_mbarrier_check(sim_block *block, uint32_t slot)
     }
     ++m->phase;
     m->pending = m->expected;
-    m->done = m->arriving;
+    memcpy(&m->done, &m->arriving, block->clocks * sizeof m->done.at[0]);
     m->done.at[block->first_channel + slot] = m->phase;
-    memset(&m->arriving, 0, sizeof m->arriving);
-    wake(block);
+    memset(&m->arriving, 0, block->clocks * sizeof m->arriving.at[0]);
+    wake(block, slot);
 }
 
 bool sim_mbarrier_find(sim_warp *warp, const sim_insn *in, int lane, sim_place place,
@@ -122,7 +122,9 @@ static sim_mbarrier *make(sim_block *block, uint32_t offset, uint32_t *slot)
     if (m != NULL) {
         *slot = a->mbarriers;
         a->mbarrier[a->mbarriers++] = m;
+        a->slot_at[offset / 8] = (uint16_t)a->mbarriers;
         m->offset = offset;
+        ++block->clocks;
     }
     return m;
 }
@@ -238,7 +240,7 @@ static bool arrive(sim_warp *warp, const sim_insn *in, int lane, uint64_t *token
         return true;
     }
     if ((in->mode & RELAXED) == 0) {
-        sim_race_join(warp->block, &m->arriving, &warp->clock);
+        sim_race_publish(warp, &m->arriving, place.block);
     }
     const uint32_t count = (in->mode & EXPECTS) != 0 ? 1 : value;
     if ((in->mode & DROPS) != 0 && count <= m->pending) {
@@ -255,7 +257,7 @@ static enum sim_step exec_arrive(sim_warp *warp, const sim_insn *in, uint32_t ma
         const int lane = __builtin_ctz(left);
         fine = arrive(warp, in, lane, &token[lane]);
     }
-    ++warp->clock.at[warp->member];
+    sim_race_tick(warp);
     if ((in->mode & ARRIVES) != 0) {
         sim_put(warp, &in->arg[0], mask, token);
     }
@@ -276,17 +278,18 @@ static enum sim_step exec_pending(sim_warp *warp, const sim_insn *in, uint32_t m
 /* ---- test_wait, try_wait ---- */
 
 /* Whether the lane's phase is over; acquires what those that ended it released. */
-static bool is_over(sim_warp *warp, const sim_insn *in, int lane, bool *over)
+static bool is_over(sim_warp *warp, const sim_insn *in, int lane, bool *over, uint32_t *waits)
 {
     sim_place place;
     uint32_t slot;
     if (!sim_mbarrier_at(warp, in, lane, sim_address(warp, &in->arg[1], lane), &place, &slot)) {
         return false;
     }
+    *waits = *waits == UINT32_MAX || *waits == slot ? slot : SIM_ANY_SLOT;
     if (place.block != warp->block) {
         return sim_fault(warp, in, lane, SIM_MEMORY, "a wait for an mbarrier of another block");
     }
-    const sim_mbarrier *m = place.block->async->mbarrier[slot];
+    sim_mbarrier *m = place.block->async->mbarrier[slot];
     const uint64_t wanted = sim_value(warp, &in->arg[2], lane);
     if (in->mode == WAIT_PARITY) {
         if (wanted > 1) {
@@ -302,8 +305,11 @@ static bool is_over(sim_warp *warp, const sim_insn *in, int lane, bool *over)
         }
         *over = since == 1;
     }
+    if (*over) {
+        m->seen = m->phase;
+    }
     if (*over && in->mode2 == 0) {
-        sim_race_acquire(warp, &m->done);
+        sim_race_acquire(warp, &m->done, place.block);
     }
     return true;
 }
@@ -311,16 +317,17 @@ static bool is_over(sim_warp *warp, const sim_insn *in, int lane, bool *over)
 static enum sim_step exec_wait(sim_warp *warp, const sim_insn *in, uint32_t mask)
 {
     sim_group *g = &warp->group[warp->current];
-    uint32_t over = 0;
+    uint32_t over = 0, slot = UINT32_MAX;
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         const int lane = __builtin_ctz(left);
         bool lane_over = false;
-        if (!is_over(warp, in, lane, &lane_over)) {
+        if (!is_over(warp, in, lane, &lane_over, &slot)) {
             return SIM_NEXT;
         }
         over |= (uint32_t)lane_over << lane;
     }
     if (over == 0 && !g->expired && sim_random(warp->block) % 8 != 0) {
+        g->slot = (uint16_t)slot;
         return SIM_PARK;
     }
     g->expired = false;

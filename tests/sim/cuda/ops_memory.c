@@ -153,8 +153,8 @@ bool sim_decode_load(sim_linker *linker, sim_insn *in)
 bool sim_decode_store(sim_linker *linker, sim_insn *in)
 {
     bool policy;
-    if (sim_take(linker, "async") || sim_take(linker, "bulk")) {
-        return false;
+    if (sim_take(linker, "async")) {
+        return sim_decode_send(linker, in);
     }
     if (in->args < 2 || !take_access(linker, in, &in->arg[0], &policy) ||
         !right_count(in, &in->arg[1])) {

@@ -6,8 +6,9 @@
  * Within a warp nothing is checked.
  *
  * Behind the warps the clock has an entry for each warpgroup: how many of its products are known to
- * be over, in whose name they read; and one for each mbarrier: the phases of it that are known to
- * be over. A bulk copy writes in the name of its mbarrier, at the time when the phase ends.
+ * be over, in whose name they read; and one for each mbarrier of the block: the phases of it that
+ * are known to be over. A bulk copy writes in the name of its mbarrier, at the time when the phase
+ * ends.
  */
 #include <stdio.h>
 
@@ -34,9 +35,13 @@ static const char *name_of(const sim_block *home, uint32_t entry, char *text, si
     return text;
 }
 
-static bool ordered_after_write(const sim_warp *warp, const sim_shadow *s)
+static bool ordered_after_write(const sim_warp *warp, const sim_block *home, const sim_shadow *s)
 {
     const uint32_t writer = s->writer - 1u;
+    if (writer >= home->first_channel && warp->block != home) {
+        /* Whoever led it here waited for the copy: other blocks' mbarriers have no entries. */
+        return true;
+    }
     return writer == warp->member || s->write_time <= warp->clock.at[writer];
 }
 
@@ -71,10 +76,10 @@ static bool may_read(sim_warp *warp, const sim_insn *in, int lane, const sim_blo
 {
     const sim_shadow *s = &home->shadow[word];
     char who[48];
-    return s->writer == 0 || ordered_after_write(warp, s) || (s->bytes & mine) == 0
+    return s->writer == 0 || ordered_after_write(warp, home, s) || (s->bytes & mine) == 0
                ? true
                : sim_fault(warp, in, lane, SIM_RACE,
-                           s->writer > home->members
+                           s->writer > home->first_channel
                                ? "shared offset %u was written by %s whose mbarrier was not "
                                  "waited for"
                                : "shared offset %u was written by %s with no barrier since",
@@ -131,7 +136,7 @@ static bool may_write(sim_warp *warp, const sim_insn *in, int lane, sim_block *h
                          "waited for",
                          word * 4);
     }
-    if (s->writer != 0 && !(atomic && s->atomic) && !ordered_after_write(warp, s) &&
+    if (s->writer != 0 && !(atomic && s->atomic) && !ordered_after_write(warp, home, s) &&
         (s->bytes & mine) != 0) {
         return sim_fault(warp, in, lane, SIM_RACE,
                          "shared offset %u was written by %s as well, with no barrier between",
@@ -187,7 +192,7 @@ bool sim_race_async(sim_warp *warp, const sim_insn *in, int lane, sim_place plac
         if (!writes && !may_read(warp, in, lane, home, word, mine)) {
             return false;
         }
-        if (s->writer == 0 || s->writer > home->members || (s->bytes & mine) == 0) {
+        if (s->writer == 0 || s->writer > home->first_channel || (s->bytes & mine) == 0) {
             continue;
         }
         const sim_warp *writer = sim_member(home, s->writer - 1u);
@@ -220,22 +225,27 @@ void sim_race_landed(sim_block *block, uint32_t offset, uint32_t bytes, uint32_t
 
 /* ---- clocks ---- */
 
-void sim_race_join(const sim_block *block, sim_clock *into, const sim_clock *from)
+void sim_race_join(sim_clock *into, const sim_clock *from, uint32_t entries)
 {
-    for (uint32_t i = 0; i < block->clocks; ++i) {
+    for (uint32_t i = 0; i < entries; ++i) {
         into->at[i] = into->at[i] > from->at[i] ? into->at[i] : from->at[i];
     }
 }
 
-void sim_race_publish(sim_warp *warp, sim_clock *into)
+/* Entries that mean the same to a warp and in a block. */
+static uint32_t common(const sim_warp *warp, const sim_block *home)
 {
-    sim_race_join(warp->block, into, &warp->clock);
-    ++warp->clock.at[warp->member];
+    return warp->block == home ? home->clocks : home->first_channel;
 }
 
-void sim_race_acquire(sim_warp *warp, const sim_clock *from)
+void sim_race_publish(const sim_warp *warp, sim_clock *into, const sim_block *home)
 {
-    sim_race_join(warp->block, &warp->clock, from);
+    sim_race_join(into, &warp->clock, common(warp, home));
+}
+
+void sim_race_acquire(sim_warp *warp, const sim_clock *from, const sim_block *home)
+{
+    sim_race_join(&warp->clock, from, common(warp, home));
 }
 
 /* ---- fences between threads and the asynchronous proxy ---- */
@@ -246,7 +256,7 @@ bool sim_race_fence(sim_warp *warp, const sim_insn *in, uint32_t lanes, bool onl
         return sim_fault(warp, in, -1, SIM_HOST, "out of memory");
     }
     warp->fence[warp->fences++] = (sim_fence){warp->clock.at[warp->member], lanes, only_init};
-    ++warp->clock.at[warp->member];
+    sim_race_tick(warp);
     return true;
 }
 

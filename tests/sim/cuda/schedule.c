@@ -7,10 +7,14 @@
 #include <stdio.h>
 
 #include "async.h"
+#include "grid.h"
 #include "parse.h"
 #include "wgmma.h"
 
 enum { LONGEST_SLICE = 96 };
+/* Instructions of a block without an event after which it is taken to wait for something outside of
+ * its threads, and to do so in vain. */
+enum { QUIET = 20000, IN_VAIN = 100000000 };
 
 /* A group that came to an instruction where another one is, or waits, becomes one with it. */
 static void merge_groups(sim_warp *warp)
@@ -273,6 +277,25 @@ static bool over_limit(sim_block *block)
     return true;
 }
 
+/* Warps run and nothing changes: they may read a flag again and again that a copy that has not
+ * landed keeps another warp from setting, or another block. */
+static void help_quiet(sim_block *block)
+{
+    if (block->events_seen != block->events) {
+        block->events_seen = block->events;
+        block->quiet_since = block->quiet_at = block->instructions;
+        return;
+    }
+    if (block->instructions - block->quiet_at <= QUIET) {
+        return;
+    }
+    block->quiet_at = block->instructions;
+    if (!sim_async_force(block) && !sim_grid_help(block) && block->grid->threads == 1 &&
+        block->instructions - block->quiet_since > IN_VAIN) {
+        report_stuck(block);
+    }
+}
+
 void sim_block_run(sim_block *block)
 {
     for (uint32_t i = 0; i < block->warps; ++i) {
@@ -299,5 +322,6 @@ void sim_block_run(sim_block *block)
             return;
         }
         run_slice(&block->warp[ready[sim_random(block) % count]]);
+        help_quiet(block);
     }
 }

@@ -153,7 +153,7 @@ const char *sim_held_by(const uint8_t *state, uint32_t bytes)
         return "is part of an mbarrier, which only mbarrier instructions may touch";
     }
     return memchr(state, SIM_BYTE_FLYING, bytes) != NULL
-               ? "is the target of a bulk copy that has not landed"
+               ? "is the target of a copy that has not landed"
                : "is the target of a cp.async that has not been waited for";
 }
 
@@ -251,7 +251,7 @@ uint8_t *sim_reach(sim_warp *warp, const sim_insn *in, int lane, enum sim_space 
                 : window == SIM_WINDOW_PARAM ? SIM_SPACE_PARAM
                                              : SIM_SPACE_GLOBAL;
     }
-    warp->block->events += access != SIM_READS;
+    warp->block->events += access == SIM_WRITES;
     switch (space) {
     case SIM_SPACE_SHARED:
         return reach_shared(warp, in, lane, address, bytes, access);

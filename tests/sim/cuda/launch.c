@@ -213,7 +213,7 @@ static void block_reset(sim_block *b, uint64_t index)
     }
     memset(b->barrier, 0, sizeof b->barrier);
     b->lane_instructions = b->macs = 0;
-    b->instructions = b->events = b->events_seen = b->quiet_since = b->quiet_at = 0;
+    b->instructions = b->events = b->events_seen = b->quiet_since = b->polls = 0;
     sim_async_reset(b);
     sim_wgmma_reset(b);
     b->spare_registers = 0;

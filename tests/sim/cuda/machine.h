@@ -146,7 +146,7 @@ typedef struct sim_block {
     } registers[SIM_MAX_WARPS / SIM_GROUP_WARPS]; /* the warpgroups' latest setmaxnreg */
     uint64_t events;                              /* changes that another warp can see */
     uint64_t events_seen, quiet_since;            /* instructions when events last changed */
-    uint64_t quiet_at; /* when the scheduler last did something about it */
+    uint32_t polls;                               /* looks at what may be a flag since then */
     sim_range recent[SIM_RECENT];
     uint32_t recent_count;
     uint64_t random, instructions, lane_instructions, macs;

@@ -12,9 +12,9 @@
 #include "wgmma.h"
 
 enum { LONGEST_SLICE = 96 };
-/* Instructions of a block without an event after which it is taken to wait for something outside of
- * its threads, and to do so in vain. */
-enum { QUIET = 20000, IN_VAIN = 100000000 };
+/* Looks at what may be a flag, without an event between, after which a block is taken to wait for a
+ * copy, or for another block; and instructions after which it does so in vain. */
+enum { POLLS_FOR_COPY = 24, POLLS_FOR_BLOCK = 200, IN_VAIN = 100000000 };
 
 /* A group that came to an instruction where another one is, or waits, becomes one with it. */
 static void merge_groups(sim_warp *warp)
@@ -283,15 +283,18 @@ static void help_quiet(sim_block *block)
 {
     if (block->events_seen != block->events) {
         block->events_seen = block->events;
-        block->quiet_since = block->quiet_at = block->instructions;
+        block->quiet_since = block->instructions;
+        block->polls = 0;
         return;
     }
-    if (block->instructions - block->quiet_at <= QUIET) {
+    if (block->polls > POLLS_FOR_COPY && sim_async_force(block)) {
         return;
     }
-    block->quiet_at = block->instructions;
-    if (!sim_async_force(block) && !sim_grid_help(block) && block->grid->threads == 1 &&
-        block->instructions - block->quiet_since > IN_VAIN) {
+    if (block->polls > POLLS_FOR_BLOCK) {
+        block->polls = POLLS_FOR_COPY;
+        sim_grid_help(block);
+    }
+    if (block->instructions - block->quiet_since > IN_VAIN && block->grid->threads == 1) {
         report_stuck(block);
     }
 }

@@ -42,7 +42,7 @@ static float decode_f16(uint16_t h)
     return sign ? -magnitude : magnitude;
 }
 
-static float decode_at(nib_type type, const void *array, int64_t i)
+float bench_decode(nib_type type, const void *array, int64_t i)
 {
     switch (type) {
     case NIB_F32:
@@ -138,14 +138,14 @@ static void dequantize_row(const bench_problem *p, int64_t row, float *out)
         value[code] = nib_type_decode(w->type, code);
     for (int64_t k = 0; k < w->k; k++) {
         int64_t at = row * p->groups + k / group;
-        float scale = decode_at(w->scale_type, p->scales, at), c = value[code_at(p, row, k)];
+        float scale = bench_decode(w->scale_type, p->scales, at), c = value[code_at(p, row, k)];
         if (w->zero == NIB_ZERO_FLOAT)
-            c -= decode_at(w->zero_type, p->zeros, at);
+            c -= bench_decode(w->zero_type, p->zeros, at);
         else if (w->zero == NIB_ZERO_CODE)
             c -= nib_type_decode(w->type, p->zeros[at]);
         out[k] = c * scale;
         if (w->zero == NIB_ZERO_RESCALE)
-            out[k] -= decode_at(w->zero_type, p->zeros, at);
+            out[k] -= bench_decode(w->zero_type, p->zeros, at);
         out[k] *= p->alpha;
     }
 }
@@ -385,7 +385,7 @@ double bench_problem_error(const bench_problem *p, int64_t m, const void *out, n
     for (int64_t r = 0; r < rows; r++)
         for (int64_t s = 0; s < p->samples; s++) {
             double want = ref[r * p->samples + s] * row_factor(p, r, reference);
-            double got = decode_at(out_type, out, p->row[r] * p->weight.n + p->column[s]);
+            double got = bench_decode(out_type, out, p->row[r] * p->weight.n + p->column[s]);
             double share = fabs(got - want) / (fabs(want) + rms);
             error += (got - want) * (got - want);
             most = share <= most ? most : share; /* a NaN stays */

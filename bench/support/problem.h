@@ -61,6 +61,9 @@ bool bench_is_q4_0(const nib_weight_desc *weight);
 bool bench_problem_make(bench_problem *p, const nib_weight_desc *weight, int64_t m, unsigned want);
 void bench_problem_free(bench_problem *p);
 
+/* Element i of an array of any type of 8 bits or more but i8 and i32. */
+float bench_decode(nib_type type, const void *array, int64_t i);
+
 /* The activations [m, k] in a type, NULL for types that this problem does not hold. */
 const void *bench_problem_act(const bench_problem *p, nib_type type);
 

@@ -16,6 +16,9 @@ static const double steepest = 1.13;
 /* What an implementation of gelu or silu may be off, in units of f32. */
 static const double function_units = 16;
 
+/* What tensor cores of 8-bit floats keep of a sum: 13 bits behind the leading one. */
+static const double coarse_unit = 0x1p-13;
+
 static double type_unit(nib_type acc)
 {
     return acc == NIB_F16 ? f16_unit : f32_unit;
@@ -34,7 +37,10 @@ static double sum_bound(const nib_gemm_desc *desc, const ref_sums *sums, double 
         return INFINITY;
     double least = desc->acc_type == NIB_F16 ? 0x1p-25 : 0x1p-126;
     double rounding = type_unit(desc->acc_type) * (8 + 2.5 * sqrt(sums->length)) * reach;
-    return rounding + sums->length * least + 6 * sqrt(sums->noise2);
+    double drift = fmax(fabs(sums->x), fabs(sums->drift)), coarse = 0;
+    if (ref_coarse(desc))
+        coarse = coarse_unit * (25 * drift + 20 * sqrt(sums->reach2));
+    return rounding + coarse + sums->length * least + 6 * sqrt(sums->noise2);
 }
 
 ref_value ref_finish(const nib_ref_problem *problem, const ref_sums *sums, int64_t n, bool nan,

@@ -26,7 +26,20 @@ static void sum_float(const ref_row *row, const ref_act *act, int64_t k, ref_sum
         }
     }
     for (int l = 0; l < REF_LANES; l++)
-        sums[l] = (ref_sums){x[l], fold[l], size2[l], 0, (double)k};
+        sums[l] = (ref_sums){.x = x[l], .fold = fold[l], .size2 = size2[l], .length = (double)k};
+}
+
+static void sum_reach(const nib_ref_problem *problem, const ref_row *row, const ref_act *act,
+                      ref_sums *sums)
+{
+    for (int64_t i = 0; i < problem->desc->weight.k; i++) {
+        double weight = row->code[i] * row->scale[ref_group(problem, i)];
+        for (int l = 0; l < REF_LANES; l++) {
+            double reach = act->reach[i * REF_LANES + l];
+            sums[l].reach2 += reach * reach * row->reach2[i];
+            sums[l].drift += act->value[i * REF_LANES + l] * weight;
+        }
+    }
 }
 
 static void sum_noise(const ref_row *row, const ref_act *act, int64_t k, ref_sums *sums)
@@ -80,4 +93,6 @@ void ref_sum(const nib_ref_problem *problem, const ref_row *row, const ref_act *
     sum_float(row, act, problem->desc->weight.k, sums);
     if (act->noise2)
         sum_noise(row, act, problem->desc->weight.k, sums);
+    if (act->reach)
+        sum_reach(problem, row, act, sums);
 }

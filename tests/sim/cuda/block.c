@@ -202,7 +202,7 @@ static void block_reset(sim_block *b, uint64_t index)
     }
     memset(b->barrier, 0, sizeof b->barrier);
     b->lane_instructions = b->macs = 0;
-    b->instructions = b->events = 0;
+    b->instructions = b->events = b->polls = 0;
     sim_async_reset(b);
     sim_wgmma_reset(b);
     b->spare_registers = 0;
@@ -240,7 +240,7 @@ sim_cluster *sim_cluster_create(sim_worker *worker)
 
 void sim_cluster_reset(sim_cluster *cluster, uint64_t index)
 {
-    cluster->events_seen = cluster->quiet_since = cluster->quiet_at = 0;
+    cluster->events_seen = cluster->quiet_since = 0;
     for (uint32_t i = 0; i < cluster->blocks; ++i) {
         block_reset(cluster->block[i], index);
         memset(&cluster->arriving[i], 0, sizeof cluster->arriving[i]);

@@ -154,6 +154,7 @@ typedef struct sim_block {
         uint32_t changes;
     } registers[SIM_MAX_WARPS / SIM_GROUP_WARPS]; /* the warpgroups' latest setmaxnreg */
     uint64_t events;                              /* changes that another warp can see */
+    uint32_t polls; /* looks at what may be a flag since the last of them */
     sim_range recent[SIM_RECENT];
     uint32_t recent_count;
     uint64_t random, instructions, lane_instructions, macs;
@@ -168,7 +169,6 @@ typedef struct sim_cluster {
      * block. */
     sim_clock arriving[SIM_MOST_BLOCKS], done[SIM_MOST_BLOCKS];
     uint64_t events_seen, quiet_since; /* instructions when the blocks' events last changed */
-    uint64_t quiet_at;                 /* when the scheduler last did something about it */
 } sim_cluster;
 
 /* What a block's addresses of shared memory have more than rank 0's. */

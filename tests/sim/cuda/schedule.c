@@ -12,9 +12,9 @@
 #include "wgmma.h"
 
 enum { LONGEST_SLICE = 96 };
-/* Instructions of a block without an event after which it is taken to wait for something outside of
- * its threads, and to do so in vain. */
-enum { QUIET = 20000, IN_VAIN = 100000000 };
+/* Looks at what may be a flag, without an event between, after which a block is taken to wait for a
+ * copy, or for another block; and instructions after which it does so in vain. */
+enum { POLLS_FOR_COPY = 24, POLLS_FOR_BLOCK = 200, IN_VAIN = 100000000 };
 
 /* A group that came to an instruction where another one is, or waits, becomes one with it. */
 static void merge_groups(sim_warp *warp)
@@ -307,26 +307,38 @@ static bool force_any(const sim_cluster *cluster, bool (*force)(sim_block *))
     return false;
 }
 
+static void forget_polls(sim_cluster *cluster, uint32_t kept)
+{
+    for (uint32_t i = 0; i < cluster->blocks; ++i) {
+        cluster->block[i]->polls = i == 0 ? kept : 0;
+    }
+}
+
 /* Warps run and nothing changes: they may read a flag again and again that a copy that has not
  * landed keeps another warp from setting, or another block. */
 static void help_quiet(sim_cluster *cluster)
 {
     uint64_t events = 0, instructions = 0;
+    uint32_t polls = 0;
     for (uint32_t i = 0; i < cluster->blocks; ++i) {
         events += cluster->block[i]->events;
         instructions += cluster->block[i]->instructions;
+        polls += cluster->block[i]->polls;
     }
     if (cluster->events_seen != events) {
         cluster->events_seen = events;
-        cluster->quiet_since = cluster->quiet_at = instructions;
+        cluster->quiet_since = instructions;
+        forget_polls(cluster, 0);
         return;
     }
-    if (instructions - cluster->quiet_at <= QUIET) {
+    if (polls > POLLS_FOR_COPY && force_any(cluster, sim_async_force)) {
         return;
     }
-    cluster->quiet_at = instructions;
-    if (!force_any(cluster, sim_async_force) && !sim_grid_help(cluster) &&
-        cluster->block[0]->grid->threads == 1 && instructions - cluster->quiet_since > IN_VAIN) {
+    if (polls > POLLS_FOR_BLOCK) {
+        forget_polls(cluster, POLLS_FOR_COPY);
+        sim_grid_help(cluster);
+    }
+    if (instructions - cluster->quiet_since > IN_VAIN && cluster->block[0]->grid->threads == 1) {
         report_stuck(cluster);
     }
 }

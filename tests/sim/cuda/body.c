@@ -417,11 +417,16 @@ static bool fill_pool(sim_linker *linker)
         }
     }
     f->pool = sim_arena_get(&linker->module->arena, (size_t)f->pool_words * 4 + 4);
-    if (f->pool == NULL) {
+    f->shared_slot =
+        sim_arena_get(&linker->module->arena, linker->patches * sizeof *f->shared_slot + 1);
+    if (f->pool == NULL || f->shared_slot == NULL) {
         return out_of_memory(linker);
     }
     for (uint32_t i = 0; i < linker->patches; ++i) {
         const sim_operand *o = linker->patch[i];
+        if (o->kind == SIM_IMMEDIATE && o->space == SIM_SPACE_SHARED) {
+            f->shared_slot[f->shared_slots++] = (sim_slot){o->slot, o->width};
+        }
         for (int lane = 0; lane < SIM_LANES && o->kind == SIM_IMMEDIATE; ++lane) {
             if (o->width == 64) {
                 memcpy(f->pool + o->slot + lane * 2, &o->value, 8);

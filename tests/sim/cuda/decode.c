@@ -29,12 +29,14 @@ static const struct {
     {"dp2a", sim_decode_dot},          {"dp4a", sim_decode_dot},
     {"elect", sim_decode_elect},       {"ex2", sim_decode_transcendental},
     {"exit", sim_decode_branch},       {"fence", sim_decode_fence},
-    {"fma", sim_decode_fma},           {"griddepcontrol", sim_decode_hint},
+    {"fma", sim_decode_fma},           {"getctarank", sim_decode_rank},
+    {"griddepcontrol", sim_decode_hint},
     {"isspacep", sim_decode_space},    {"ld", sim_decode_load},
     {"ldmatrix", sim_decode_matrix},   {"ldu", sim_decode_load},
     {"lg2", sim_decode_transcendental}, {"lop3", sim_decode_logic3},
     {"mad", sim_decode_mad},           {"mad24", sim_decode_mad},
-    {"madc", sim_decode_carry},        {"match", sim_decode_match},
+    {"madc", sim_decode_carry},        {"mapa", sim_decode_map},
+    {"match", sim_decode_match},
     {"max", sim_decode_extreme},       {"membar", sim_decode_fence},
     {"mbarrier", sim_decode_mbarrier},
     {"min", sim_decode_extreme},       {"mma", sim_decode_mma},
@@ -342,6 +344,9 @@ bool sim_decode(sim_linker *linker, sim_insn *in, const char *opcode, char *oper
         if (!linker->used[i]) {
             return sim_parse_fail(linker, "the .%s of %s is not modelled", linker->part[i], opcode);
         }
+    }
+    for (uint32_t i = 1; i < linker->parts; ++i) {
+        in->cluster |= strcmp(linker->part[i], "shared::cluster") == 0;
     }
     return keep_registers(linker, in);
 }

@@ -11,6 +11,7 @@
 
 #include "ptx.h"
 
+enum { SIM_MOST_BLOCKS = 8 /* of a cluster */ };
 enum { SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, SIM_MAX_CALLEES = 64, SIM_RECENT = 4 };
 /* Entries of a vector clock: the warps of a cluster, its warpgroups, the mbarriers of one of its
  * blocks. */
@@ -81,6 +82,10 @@ struct sim_warp {
     uint32_t member; /* its number among the cluster's warps */
     sim_fence *fence;
     uint32_t fences, fence_room;
+    /* Lanes that came to barrier.cluster: in the phase that goes on, in one that is over. */
+    uint32_t cluster_came, cluster_over;
+    uint32_t peers;            /* blocks of the cluster that are known to have started */
+    sim_clock *fenced;         /* the clock at the last fence; NULL: no cluster */
     struct sim_wgmma *wgmma;   /* NULL: the kernel has none; wgmma.h */
     uint32_t registers;        /* a thread may use; 0: not known */
     uint32_t register_changes; /* setmaxnregs so far */
@@ -122,7 +127,11 @@ typedef struct sim_block {
     sim_report *report;
     struct sim_grid *grid;
     struct sim_worker *worker;
-    uint32_t id[3];
+    struct sim_cluster *cluster;
+    uint32_t id[3], cluster_id[3], cluster_at[3]; /* its own, its cluster's, inside that */
+    uint32_t rank;                                /* in its cluster */
+    bool left;                                    /* all its threads have */
+    uint32_t *pool;                               /* immediates */
     uint32_t threads, warps;
     sim_warp *warp;
     uint8_t *shared;     /* static and dynamic */
@@ -145,13 +154,28 @@ typedef struct sim_block {
         uint32_t changes;
     } registers[SIM_MAX_WARPS / SIM_GROUP_WARPS]; /* the warpgroups' latest setmaxnreg */
     uint64_t events;                              /* changes that another warp can see */
-    uint64_t events_seen, quiet_since;            /* instructions when events last changed */
-    uint32_t polls;                               /* looks at what may be a flag since then */
+    uint32_t polls; /* looks at what may be a flag since the last of them */
     sim_range recent[SIM_RECENT];
     uint32_t recent_count;
     uint64_t random, instructions, lane_instructions, macs;
     bool failed;
 } sim_block;
+
+/* Blocks that run at once and reach each other's shared memory. */
+typedef struct sim_cluster {
+    sim_block *block[SIM_MOST_BLOCKS];
+    uint32_t blocks;
+    /* barrier.cluster: of those that came in this phase, and in the last one; as seen in each
+     * block. */
+    sim_clock arriving[SIM_MOST_BLOCKS], done[SIM_MOST_BLOCKS];
+    uint64_t events_seen, quiet_since; /* instructions when the blocks' events last changed */
+} sim_cluster;
+
+/* What a block's addresses of shared memory have more than rank 0's. */
+static inline uint32_t sim_rank_base(const sim_block *block)
+{
+    return block->rank << SIM_RANK_SHIFT;
+}
 
 static inline uint32_t sim_random(sim_block *block)
 {
@@ -253,8 +277,10 @@ enum sim_access { SIM_READS, SIM_WRITES, SIM_CHANGES /* atomically */ };
 
 static inline uint64_t sim_address(const sim_warp *warp, const sim_operand *o, int lane)
 {
-    return o->reg == SIM_NO_REGISTER ? (uint64_t)o->value
-                                     : sim_value(warp, o, lane) + (uint64_t)o->value;
+    if (o->reg != SIM_NO_REGISTER) {
+        return sim_value(warp, o, lane) + (uint64_t)o->value;
+    }
+    return (uint64_t)o->value + (o->space == SIM_SPACE_SHARED ? sim_rank_base(warp->block) : 0);
 }
 
 /* The host's bytes of an access, checked for space, bounds, alignment, initialisation and races; or
@@ -273,8 +299,9 @@ typedef struct sim_place {
 /* Where a shared address leads; false after a fault. All of them are resolved here. */
 bool sim_shared_place(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
                       uint32_t bytes, sim_place *place);
-/* The block of a rank of this one's cluster, or NULL. */
-sim_block *sim_cluster_block(sim_block *block, uint32_t rank);
+/* The block of a rank of the warp's cluster, which may be touched: it has started, and not left.
+ * NULL after a fault. */
+sim_block *sim_peer(sim_warp *warp, const sim_insn *in, int lane, uint32_t rank);
 /* A generic address of shared memory as one of its window, or UINT64_MAX after a fault. */
 uint64_t sim_shared_address(sim_warp *warp, const sim_insn *in, int lane, uint64_t address);
 /* What it is about bytes that must not be touched, as words for a report. */
@@ -306,6 +333,8 @@ static inline void sim_race_tick(sim_warp *warp)
 {
     ++warp->clock.at[warp->member];
 }
+/* Any fence: what came before it is published by a relaxed arrival behind it. */
+void sim_race_fence_threads(sim_warp *warp);
 bool sim_race_fence(sim_warp *warp, const sim_insn *in, uint32_t lanes, bool only_init);
 /* The warp of a cluster with that number. */
 sim_warp *sim_member(sim_block *block, uint32_t member);
@@ -318,8 +347,18 @@ void sim_copy_land_random(sim_warp *warp);
 bool sim_lanes_complete(sim_warp *warp, const sim_insn *in, uint32_t mask,
                         const sim_operand *members);
 
+/* block.c */
+sim_cluster *sim_cluster_create(struct sim_worker *worker);
+void sim_cluster_reset(sim_cluster *cluster, uint64_t index);
+void sim_cluster_destroy(sim_cluster *cluster); /* NULL is harmless */
+/* Ends the launch; the report is there already. */
+void sim_cluster_fail(sim_cluster *cluster);
+
+/* ops_cluster.c: threads have left, which a barrier of the cluster may wait for. */
+void sim_cluster_check(sim_cluster *cluster);
+
 /* schedule.c */
-void sim_block_run(sim_block *block);
+void sim_cluster_run(sim_cluster *cluster);
 /* Lanes of the current group go to pc, the others stay. */
 void sim_move_lanes(sim_warp *warp, uint32_t lanes, uint32_t pc);
 void sim_exit_lanes(sim_warp *warp, uint32_t lanes);

@@ -134,6 +134,9 @@ bool sim_decode_barrier(sim_linker *linker, sim_insn *in)
 {
     static const char *const kinds[] = {"sync", "arrive", "red", NULL};
     static const char *const reductions[] = {"and", "or", "popc", NULL};
+    if (sim_take(linker, "cluster")) {
+        return sim_decode_cluster_barrier(linker, in);
+    }
     if (sim_take(linker, "warp")) {
         in->exec = exec_warp_sync;
         return sim_take(linker, "sync") && sim_operands(linker, in, "w");

@@ -348,12 +348,10 @@ static bool load(sim_warp *warp, const sim_insn *in, int lane)
     uint32_t ranks = (uint32_t)sim_value(warp, mbarrier + 1, lane) & 0xffff;
     for (; ranks != 0; ranks &= ranks - 1) {
         const uint32_t rank = (uint32_t)__builtin_ctz(ranks);
-        sim_block *home = sim_cluster_block(warp->block, rank);
+        sim_block *home = sim_peer(warp, in, lane, rank);
         const sim_place to = {home, r.shared.offset};
-        if (home == NULL) {
-            return sim_fault(warp, in, lane, SIM_MEMORY, "the cluster has no block %u", rank);
-        }
-        if (!sim_mbarrier_find(warp, in, lane, (sim_place){home, place.offset}, &slot) ||
+        if (home == NULL ||
+            !sim_mbarrier_find(warp, in, lane, (sim_place){home, place.offset}, &slot) ||
             !issue_load(warp, in, lane, &r, to, slot)) {
             return false;
         }

@@ -296,6 +296,14 @@ static enum sim_step exec_sleep(sim_warp *warp, const sim_insn *in, uint32_t mas
     return SIM_YIELD;
 }
 
+static enum sim_step exec_fence(sim_warp *warp, const sim_insn *in, uint32_t mask)
+{
+    (void)in;
+    (void)mask;
+    sim_race_fence_threads(warp);
+    return SIM_NEXT;
+}
+
 static void take_all(sim_linker *linker)
 {
     for (uint32_t i = 1; i < linker->parts; ++i) {
@@ -313,7 +321,7 @@ bool sim_decode_fence(sim_linker *linker, sim_insn *in)
     }
     sim_take_of(linker, kinds);
     sim_take_of(linker, levels);
-    in->exec = exec_nothing;
+    in->exec = exec_fence;
     return sim_operands(linker, in, "");
 }
 

@@ -17,7 +17,7 @@
 
 sim_warp *sim_member(sim_block *block, uint32_t member)
 {
-    return &block->warp[member - block->first_member];
+    return &block->cluster->block[member / block->warps]->warp[member % block->warps];
 }
 
 /* Who an entry of the clock is, as words. */
@@ -257,7 +257,16 @@ bool sim_race_fence(sim_warp *warp, const sim_insn *in, uint32_t lanes, bool onl
     }
     warp->fence[warp->fences++] = (sim_fence){warp->clock.at[warp->member], lanes, only_init};
     sim_race_tick(warp);
+    sim_race_fence_threads(warp);
     return true;
+}
+
+void sim_race_fence_threads(sim_warp *warp)
+{
+    if (warp->fenced != NULL) {
+        *warp->fenced = warp->clock;
+        sim_race_tick(warp);
+    }
 }
 
 bool sim_race_fenced(const sim_warp *warp, const sim_warp *writer, uint32_t lanes, uint32_t time,

@@ -16,7 +16,7 @@ bool sim_fault(sim_warp *warp, const sim_insn *in, int lane, enum sim_fault faul
     if (block->failed) {
         return false;
     }
-    block->failed = true;
+    sim_cluster_fail(block->cluster);
     char what[900], where[32] = "";
     va_list arguments;
     va_start(arguments, format);
@@ -117,17 +117,48 @@ uint8_t *sim_reach_global(sim_warp *warp, const sim_insn *in, int lane, uint64_t
     return range.host + offset;
 }
 
-sim_block *sim_cluster_block(sim_block *block, uint32_t rank)
+sim_block *sim_peer(sim_warp *warp, const sim_insn *in, int lane, uint32_t rank)
 {
-    return rank == 0 ? block : NULL;
+    const sim_cluster *cluster = warp->block->cluster;
+    sim_block *home = rank < cluster->blocks ? cluster->block[rank] : NULL;
+    if (home == NULL) {
+        sim_fault(warp, in, lane, SIM_MEMORY, "the cluster has no block %u", rank);
+        return NULL;
+    }
+    if (home->left) {
+        sim_fault(warp, in, lane, SIM_RACE, "block %u of the cluster has left", rank);
+        return NULL;
+    }
+    if ((warp->peers >> rank & 1) == 0) {
+        sim_fault(warp, in, lane, SIM_RACE,
+                  "nothing says that block %u of the cluster has started: no barrier.cluster.wait "
+                  "came before",
+                  rank);
+        return NULL;
+    }
+    return home;
 }
 
 bool sim_shared_place(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
                       uint32_t bytes, sim_place *place)
 {
     sim_block *block = warp->block;
-    const uint32_t offset = (uint32_t)address - SIM_SHARED_BASE;
-    if ((uint32_t)address < SIM_SHARED_BASE || offset > block->shared_bytes ||
+    const uint32_t rank = (uint32_t)address >> SIM_RANK_SHIFT;
+    const uint32_t inside = (uint32_t)address & ((1u << SIM_RANK_SHIFT) - 1);
+    const uint32_t offset = inside - SIM_SHARED_BASE;
+    if (rank != block->rank) {
+        if (in->space == SIM_SPACE_SHARED && !in->cluster) {
+            return sim_fault(warp, in, lane, SIM_MEMORY,
+                             "shared address 0x%x is not this block's, and the instruction has no "
+                             ".shared::cluster",
+                             (uint32_t)address);
+        }
+        block = sim_peer(warp, in, lane, rank);
+    }
+    if (block == NULL) {
+        return false;
+    }
+    if (inside < SIM_SHARED_BASE || offset > block->shared_bytes ||
         bytes > block->shared_bytes - offset) {
         return sim_fault(warp, in, lane, SIM_MEMORY,
                          "shared offset %lld (%u bytes) lies outside of the block's %u bytes",

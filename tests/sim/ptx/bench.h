@@ -15,11 +15,12 @@ enum { BENCH_WORDS = 8, BENCH_THREADS = 1024 };
 typedef struct bench {
     _Alignas(128) uint64_t in[BENCH_THREADS][BENCH_WORDS];
     uint64_t out[BENCH_THREADS][BENCH_WORDS];
-    uint32_t threads, blocks, dynamic_shared;
+    uint32_t threads, blocks, cluster, dynamic_shared;
     unsigned capability;
     uint64_t seed;
     enum sim_delay delay;
     const char *globals; /* text before the kernel, or NULL */
+    const char *limits;  /* behind its parameters, or NULL */
     sim_report report;
     char log[600];
 } bench;

@@ -272,15 +272,22 @@ NIB_DEVICE void nib_clear_act(const nib_cuda_params &p, const nib_warp &warp)
 
 /* ---- a stage ------------------------------------------------------------------------------ */
 
-/* Starts all copies of a block of 128 k as one group of cp.async. */
-NIB_DEVICE void nib_fetch_stage(const nib_cuda_params &p, const nib_warp &warp, int k_block,
-                                uint32_t stage)
+/* Starts the copies of a block of 128 k that no kernel before this one writes. */
+NIB_DEVICE void nib_fetch_constants(const nib_cuda_params &p, const nib_warp &warp, int k_block,
+                                    uint32_t stage)
 {
     nib_fetch_weights(p, warp, k_block, stage);
     if constexpr (!NIB_ONE_GROUP && NIB_SCALE_BYTES > 0)
         nib_fetch_side<NIB_SCALE_BYTES>(p, warp, p.scales, k_block, stage + NIB_STAGE_SCALES);
     if constexpr (!NIB_ONE_GROUP && NIB_ZERO_BYTES > 0)
         nib_fetch_side<NIB_ZERO_BYTES>(p, warp, p.zeros, k_block, stage + NIB_STAGE_ZEROS);
+}
+
+/* Starts all copies of a block of 128 k. */
+NIB_DEVICE void nib_fetch_stage(const nib_cuda_params &p, const nib_warp &warp, int k_block,
+                                uint32_t stage)
+{
+    nib_fetch_constants(p, warp, k_block, stage);
     nib_fetch_act(p, warp.lane, k_block, stage + NIB_STAGE_ACT);
 }
 

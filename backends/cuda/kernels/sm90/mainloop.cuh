@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The schedule of a consumer: 64 rows of W, stages of 128 k from the ring. A unit is what one set
+ * of sums collects: the k16 steps of a group (of 128 columns at most) times UNIT_M tokens. There
+ * are two sets, so that one unit's products run while the sums of the one before are scaled and
+ * added up; a tile of more than 64 tokens is two units a group, which share their operands.
+ *
+ *     stage                  i - 1 | i                                          | i + 1
+ *     tensor cores   unit 1: 45 67 | unit 0: 01 23 45 67 | unit 1: 01 23 45 67  |
+ *     dequantise                01 |         23 45 67    |                   01 |
+ *     add up                unit 0 |              unit 1 |               unit 0 |
+ *
+ * Operands are made two steps at a time, and their products follow at once. The first two of a
+ * stage have a second set of registers, and are there when the stage before drains: the wait for
+ * it is all that a consumer's products stand still for, and the other consumer's run then. Neither
+ * is it good that consumers take turns (1.4 times as long on an H200: a product alone does not
+ * fill the tensor cores beside the other's arithmetic), nor does the assembler see which sums are
+ * complete if a stage's wait leaves products of the stage before under way.
+ *
+ * The sum over a group is exact codes times activations; scales and zeros meet it in f32:
+ * tot += s acc.
+ */
+#ifndef NIB_CUDA_SM90_MAINLOOP_CUH
+#define NIB_CUDA_SM90_MAINLOOP_CUH
+
+static constexpr int UNIT_M = NIB_SPEC_UNIT_M, HALVES = TILE_M / UNIT_M;
+static_assert(HALVES * UNIT_M == TILE_M && HALVES <= 2, "a set of sums for each half");
+
+/* Steps of 16 columns: of a stage, of a unit, and those whose operands are made at a time. */
+static constexpr int STEPS = STAGE_K / 16, UNIT_STEPS = CHUNK_K / 16;
+static constexpr int BATCH = UNIT_STEPS == 1 ? 1 : 2, UNIT_BATCHES = UNIT_STEPS / BATCH;
+
+/* Registers for operands: of each step, and others for the first batch of every second stage where
+ * the stage before may still read the first ones. */
+static constexpr int A_STEPS = CHUNKS == 1 ? STEPS + BATCH : STEPS;
+
+NIB_CONSTEXPR int a_place(int step, int parity)
+{
+    return CHUNKS == 1 && step < BATCH && parity ? STEPS + step : step;
+}
+
+/* Whether sums of activations meet sums of codes before their scale. */
+static constexpr bool INNER_SUMS = NIB_OFFSET != 0 || NIB_SPEC_ZERO == NIB_ZERO_FLOAT || CODE_ZERO;
+
+/* Scales and zeros of a group for a lane's rows g and g + 8, as f32 numbers:
+ * tot += scale (acc + inner sum) + outer sum. */
+struct group_values {
+    float scale[2], inner[2], outer[2];
+    uint32_t sums; /* ACT_SUMS: address of those of the lane's first tokens */
+};
+
+/* What a lane works on. */
+struct state {
+    float tot[HALVES][NIB_UNIT_COUNT], acc[2][NIB_UNIT_COUNT];
+    uint32_t a[A_STEPS][NIB_LIMBS][4];
+    uint32_t q[NIB_WORDS];
+    uint32_t addend[2];                        /* of integers */
+    uint32_t codes[NIB_PLANES], scales, zeros; /* places of the lane within a stage's weights */
+    uint32_t sums, table;
+    float unlift; /* undoes the tables' lift */
+    int one_scale;
+    group_values before; /* of the unit that is under way or not added up yet */
+};
+
+/* ---- a stage's words ---------------------------------------------------------------------- */
+
+NIB_CONSTEXPR int code_unit_bytes(int bits)
+{
+    return bits == 1 ? 256 : 512;
+}
+
+template <int PLANE> NIB_DEVICE void begin_plane(int consumer, int unit, int lane, state &s)
+{
+    constexpr int bits = nib_plane_bits(PLANE);
+    s.codes[PLANE] = codes_place<PLANE>() + consumer * (PLANE_BLOCK * bits) +
+                     unit * code_unit_bytes(bits) + lane * (bits == 1 ? 8 : 16);
+}
+
+NIB_DEVICE void state_begin(const nib_cuda_params &p, uint32_t shared, int thread, state &s)
+{
+    const int consumer = thread / 128, unit = thread / 32 % 4, lane = thread % 32;
+    begin_plane<0>(consumer, unit, lane, s);
+    if constexpr (NIB_PLANES > 1)
+        begin_plane<1>(consumer, unit, lane, s);
+    if constexpr (NIB_PLANES > 2)
+        begin_plane<2>(consumer, unit, lane, s);
+    /* A pair, rows g and g + 8 of each unit of 16 rows; [block][chunk][64]. */
+    const int pair = consumer * (CHUNKS * 64) + (p.one_scale ? 0 : unit * 16 + lane / 4 * 2);
+    s.scales = SCALES_AT + pair * SCALE_BYTES;
+    s.zeros = ZEROS_AT + pair * ZERO_BYTES;
+    s.sums = SUMS_AT + lane % 4 * 8;
+    s.one_scale = p.one_scale;
+    s.table = shared + TABLE_AT + lane * NIB_TABLE_ENTRY;
+    s.unlift = 1.0f;
+    if constexpr (NIB_CODE.kind == NIB_KIND_TABLE)
+        s.unlift = 1.0f / nib_table_lift(p.table);
+    s.addend[0] = nib_fold_addend(0);
+    s.addend[1] = nib_fold_addend(1);
+}
+
+/* All codes of a lane in a stage, the layout mma64x128: 16 bytes hold 2 steps of 8-bit codes, 4 of
+ * 4, all 8 of 2; 8 bytes all of 1. */
+template <int PLANE> NIB_DEVICE void fetch_plane(uint32_t weights, state &s)
+{
+    constexpr int bits = nib_plane_bits(PLANE);
+    uint32_t *q = s.q + 2 * nib_plane_shift(PLANE);
+    if constexpr (bits == 1)
+        nib_shared_load2(q, weights + s.codes[PLANE]);
+    else
+#pragma unroll
+        for (int i = 0; i < bits / 2; i++)
+            nib_shared_load4(q + 4 * i, weights + s.codes[PLANE] + i * 2048);
+}
+
+/* Bits of the scales or zeros of rows g and g + 8, BYTES each; a matrix with one scale has it in
+ * the first place. */
+template <int BYTES> NIB_DEVICE void fetch_pair(uint32_t at, int one_scale, uint32_t (&pair)[2])
+{
+    if constexpr (BYTES == 4) {
+        nib_shared_load2(pair, at);
+    } else {
+        const uint32_t both = BYTES == 2 ? nib_shared_load(at) : nib_shared_load16(at);
+        pair[0] = both & (BYTES == 2 ? 0xffffu : 0xffu);
+        pair[1] = both >> (8 * BYTES);
+    }
+    if (NIB_SPEC_GROUP == 0 && one_scale)
+        pair[1] = pair[0];
+}
+
+/* The values of chunk CHUNK; zeros that operands hold go into their addends. Factors stay outside
+ * until the end, so zeros are divided by them. */
+template <int CHUNK> NIB_DEVICE void fetch_group(uint32_t weights, state &s, group_values &v)
+{
+    uint32_t scale[2], zero[2];
+    if constexpr (SCALED)
+        fetch_pair<SCALE_BYTES>(weights + s.scales + CHUNK * 64 * SCALE_BYTES, s.one_scale, scale);
+    if constexpr (ZEROED)
+        fetch_pair<ZERO_BYTES>(weights + s.zeros + CHUNK * 64 * ZERO_BYTES, s.one_scale, zero);
+    if constexpr (FOLD_ZERO) {
+        s.addend[0] = nib_fold_addend_zero<0>(zero[0]);
+        s.addend[1] = nib_fold_addend_zero<1>(zero[1]);
+    }
+    v.sums = weights + s.sums + CHUNK * TILE_M * 4;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        v.scale[row] = 1.0f;
+        v.inner[row] = (float)-NIB_OFFSET / NIB_FACTOR;
+        v.outer[row] = 0.0f;
+        if constexpr (SCALED)
+            v.scale[row] = nib_float_from<NIB_SPEC_SCALE>(scale[row]);
+        if constexpr (CODE_ZERO)
+            v.inner[row] -= (float)zero[row];
+        if constexpr (FLOAT_ZERO) {
+            const float value =
+                nib_float_from<NIB_SPEC_ZERO_TYPE>(zero[row]) * (-1.0f / NIB_FACTOR);
+            if constexpr (NIB_SPEC_ZERO == NIB_ZERO_FLOAT)
+                v.inner[row] += value;
+            else
+                v.outer[row] = value;
+        }
+    }
+}
+
+/* ---- a unit ------------------------------------------------------------------------------- */
+
+/* Operands of steps STEP .. STEP + COUNT - 1 of a stage. */
+template <int STEP, int COUNT, int PARITY> NIB_DEVICE void make_operands(state &s)
+{
+    nib_dequant<STEP>(s.q, s.table, s.addend, s.a[a_place(STEP, PARITY)]);
+    if constexpr (COUNT > 1)
+        make_operands<STEP + 1, COUNT - 1, PARITY>(s);
+}
+
+/* Products of the same steps with the tokens of a half. ADD: not the first of their unit. */
+template <int STEP, int COUNT, int PARITY, bool ADD>
+NIB_DEVICE void multiply(uint64_t act, float (&acc)[NIB_UNIT_COUNT], const state &s)
+{
+    constexpr int at = a_place(STEP, PARITY);
+    const uint64_t b = act + (STEP / 4 * ACT_BOX + STEP % 4 * 32) / 16;
+    nib_unit_multiply<ADD>(acc, s.a[at][0], b);
+#pragma unroll
+    for (int limb = 1; limb < NIB_LIMBS; limb++)
+        nib_unit_multiply<true>(acc, s.a[at][limb], b);
+    if constexpr (COUNT > 1)
+        multiply<STEP + 1, COUNT - 1, PARITY, true>(act, acc, s);
+}
+
+/* Starts all products of a unit, FIRST its first step in the stage. MAKE: and makes all operands
+ * but those of the first batch. */
+template <int FIRST, int PARITY, bool MAKE, int INDEX = 0>
+NIB_DEVICE void start_unit(uint64_t act, float (&acc)[NIB_UNIT_COUNT], state &s)
+{
+    constexpr int step = FIRST + INDEX * BATCH;
+    if constexpr (MAKE && INDEX > 0)
+        make_operands<step, BATCH, PARITY>(s);
+    nib_hold(acc);
+    nib_unit_fence();
+    multiply<step, BATCH, PARITY, (INDEX > 0)>(act, acc, s);
+    nib_unit_commit();
+    if constexpr (INDEX + 1 < UNIT_BATCHES)
+        start_unit<FIRST, PARITY, MAKE, INDEX + 1>(act, acc, s);
+}
+
+/* Adds a unit's sums, whose products are complete, to the totals; `first` is its first token. */
+NIB_DEVICE void add_up(float (&acc)[NIB_UNIT_COUNT], const group_values &v, int first,
+                       const state &s, float (&tot)[NIB_UNIT_COUNT])
+{
+    nib_hold(acc);
+#pragma unroll
+    for (int i = 0; i < NIB_UNIT_COUNT; i += 4) {
+        float sums[2] = {0.0f, 0.0f};
+        if constexpr (ACT_SUMS) {
+            uint32_t bits[2];
+            nib_shared_load2(bits, v.sums + (first + i * 2) * 4);
+            sums[0] = nib_float_from_bits(bits[0]);
+            sums[1] = nib_float_from_bits(bits[1]);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const int row = j >> 1;
+            float sum = acc[i + j];
+            if constexpr (NIB_CODE.kind == NIB_KIND_TABLE)
+                sum *= s.unlift; /* before the scale: a lifted sum times a large one may overflow */
+            if constexpr (INNER_SUMS)
+                sum += v.inner[row] * sums[j & 1];
+            tot[i + j] += v.scale[row] * sum;
+            if constexpr (NIB_SPEC_ZERO == NIB_ZERO_RESCALE)
+                tot[i + j] += v.outer[row] * sums[j & 1];
+        }
+    }
+    nib_hold(tot);
+}
+
+/* ---- a stage ------------------------------------------------------------------------------ */
+
+NIB_DEVICE void release(const nib_slot &slot)
+{
+    if (nib_thread() % 32 == 0)
+        nib_barrier_arrive(nib_slot_barrier(slot, BARRIER_EMPTY));
+}
+
+/* The group CHUNK of a stage, and the end of the unit before. PARITY: of the stage, where sets of
+ * sums and registers alternate from stage to stage. `last`: the stage before, free after its last
+ * unit. */
+template <int CHUNK, int PARITY>
+NIB_DEVICE void run_group(uint32_t weights, uint64_t act, const nib_slot &last, bool first,
+                          state &s)
+{
+    constexpr int step = CHUNK * UNIT_STEPS, set = HALVES == 2 ? 0 : (CHUNK + PARITY) % 2;
+    group_values v;
+    fetch_group<CHUNK>(weights, s, v);
+    make_operands<step, BATCH, PARITY>(s);
+    if constexpr (CHUNK == 0)
+        nib_unit_wait<0>();
+    start_unit<step, PARITY, true>(act, s.acc[set], s);
+    nib_unit_wait<UNIT_BATCHES>(); /* the unit before is complete */
+    add_up(s.acc[set ^ 1], s.before, (HALVES - 1) * UNIT_M, s, s.tot[HALVES - 1]);
+    if (CHUNK == 0 && !first)
+        release(last);
+    if constexpr (HALVES == 2) {
+        start_unit<step, PARITY, false>(act + UNIT_M * 128 / 16, s.acc[1], s);
+        nib_unit_wait<UNIT_BATCHES>(); /* the first half is complete */
+        add_up(s.acc[0], v, 0, s, s.tot[0]);
+    }
+    s.before = v;
+    if constexpr (CHUNK + 1 < CHUNKS)
+        run_group<CHUNK + 1, PARITY>(weights, act, last, first, s);
+}
+
+template <int PARITY>
+NIB_DEVICE void run_stage(const nib_slot &slot, const nib_slot &last, bool first, state &s)
+{
+    const uint32_t weights = nib_slot_weights(slot);
+    nib_barrier_wait(nib_slot_barrier(slot, BARRIER_FULL), slot.parity);
+    if constexpr (ACT_SUMS)
+        nib_barrier_wait(nib_slot_barrier(slot, BARRIER_SUMS), slot.parity);
+    fetch_plane<0>(weights, s);
+    if constexpr (NIB_PLANES > 1)
+        fetch_plane<1>(weights, s);
+    if constexpr (NIB_PLANES > 2)
+        fetch_plane<2>(weights, s);
+    run_group<0, PARITY>(weights, nib_act_matrix(nib_slot_act(slot)), last, first, s);
+}
+
+/* Nothing is summed yet. The first unit is preceded by one of no sums, of scale 0. */
+NIB_DEVICE void clear(const nib_slot &slot, state &s)
+{
+#pragma unroll
+    for (int i = 0; i < NIB_UNIT_COUNT; i++) {
+        s.acc[0][i] = s.acc[1][i] = 0.0f;
+#pragma unroll
+        for (int half = 0; half < HALVES; half++)
+            s.tot[half][i] = 0.0f;
+    }
+    s.before =
+        group_values{{0.0f, 0.0f}, {0.0f, 0.0f}, {0.0f, 0.0f}, nib_slot_weights(slot) + s.sums};
+}
+
+/* Sums the products of `count` stages in s.tot, and leaves the stages to the loaders. */
+NIB_DEVICE void mainloop_run(int count, nib_slot &slot, state &s)
+{
+    constexpr int alternates = CHUNKS == 1 ? 1 : 0;
+    nib_slot last = slot;
+    clear(slot, s);
+    for (int i = 0; i < count; i += 2) {
+        run_stage<0>(slot, last, i == 0, s);
+        last = slot;
+        nib_slot_next(slot);
+        if (i + 1 == count)
+            break;
+        run_stage<alternates>(slot, last, false, s);
+        last = slot;
+        nib_slot_next(slot);
+    }
+    nib_unit_wait<0>();
+    if (alternates && HALVES == 1 && count % 2 == 1)
+        add_up(s.acc[0], s.before, 0, s, s.tot[0]);
+    else
+        add_up(s.acc[1], s.before, (HALVES - 1) * UNIT_M, s, s.tot[HALVES - 1]);
+    release(last);
+}
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The gemm family of Hopper: kernels/sm90/gemm.cu, for any number of rows of act of 16 bits. A row
+ * is a tile and the depth of its ring. The sizes are those of kernels/sm90/load.cuh and output.cuh.
+ * How K is shared among blocks is what the model below finds fastest; kernels/sm90/work.cuh says
+ * how. host/ asks through variants.h.
+ */
+#include <nibblas/backend.h>
+
+#include "variants/rules.h"
+#include "variants/variants.h"
+
+#include <math.h>
+#include <stddef.h>
+
+/* Tokens of a product at most; threads of a warpgroup; largest cluster; k blocks of a part. */
+enum { BLOCK_N = 64, MOST_UNIT_M = 64, GROUP_THREADS = 128, MOST_CLUSTER = 4, LEAST_PART = 2 };
+
+/* ---- sizes ---- */
+
+static int32_t unit_m(const nib_cuda_row *row)
+{
+    return row->tile_m > MOST_UNIT_M ? row->tile_m / 2 : row->tile_m;
+}
+
+/* Whether sums of activations are needed. */
+static bool sums_act(const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    if (w->zero == NIB_ZERO_FLOAT || w->zero == NIB_ZERO_RESCALE)
+        return true;
+    if (desc->act_type != NIB_BF16)
+        return false;
+    /* An addend of bf16 counts to 255: 128, the offset and the zero. */
+    bool wide = w->type == NIB_U8 || w->type == NIB_I8 || w->type == NIB_I7;
+    return w->type == NIB_U8 || (w->zero == NIB_ZERO_CODE && wide);
+}
+
+static uint32_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    int chunk = nib_cuda_group_class(w), blocks = row->tile_n / BLOCK_N;
+    int chunks = chunk ? NIB_CUDA_STAGE_K / chunk : 1;
+    int zero_bytes = w->zero == NIB_ZERO_CODE   ? 1
+                     : w->zero == NIB_ZERO_NONE ? 0
+                                                : nib_cuda_element_bytes(w->zero_type);
+    int act = row->tile_m * NIB_CUDA_STAGE_K * nib_cuda_element_bytes(desc->act_type);
+    int codes = row->tile_n * NIB_CUDA_STAGE_K / 8 * nib_cuda_type_bits(w->type);
+    int groups = blocks * chunks * BLOCK_N * (nib_cuda_element_bytes(w->scale_type) + zero_bytes);
+    int sums = sums_act(desc) ? chunks * row->tile_m * 4 : 0;
+    return (uint32_t)(act + codes + groups + sums);
+}
+
+/* Besides the ring: sums on their way out, a table of each lane, three barriers a stage. */
+static uint32_t fixed_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    int table =
+        nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
+    int out = row->tile_n / BLOCK_N * (row->tile_m % 16 ? 8 : 16) * (BLOCK_N + 4) * 4;
+    return (uint32_t)(out + table);
+}
+
+/* Blocks that share a multiprocessor. */
+static int32_t resident(const nib_cuda_row *row)
+{
+    return row->option;
+}
+
+/* The row's stages, or as many as fit: wider codes have fewer. */
+static int32_t stages(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc)
+{
+    enum { RESERVED = 1024, BARRIERS = 3 * 8 }; /* bytes: of a block, and of a stage's barriers */
+    int64_t room = chip->shared_unit / resident(row) - RESERVED;
+    if (room > chip->shared_block)
+        room = chip->shared_block;
+    int64_t fit = (room - fixed_bytes(row, desc)) / (stage_bytes(row, desc) + BARRIERS);
+    return fit < row->stages ? (int32_t)fit : row->stages;
+}
+
+static uint32_t shared_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                             const nib_gemm_desc *desc)
+{
+    return (uint32_t)stages(row, chip, desc) * (stage_bytes(row, desc) + 3 * 8) +
+           fixed_bytes(row, desc);
+}
+
+/* Registers of a consumer's thread that hold operands and sums: operands of 8 steps, of tables
+ * several a step, and three sets of sums. */
+static bool fits_registers(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    int limbs = nib_cuda_limbs(desc), chunk = nib_cuda_group_class(&desc->weight);
+    int steps = chunk == 0 || chunk == NIB_CUDA_STAGE_K ? 10 : 8;
+    int sums = row->tile_m / 2 + unit_m(row);
+    int codes = 2 * nib_cuda_type_bits(desc->weight.type);
+    int room = resident(row) > 1 ? 80 : 190;
+    return limbs * 4 * steps + sums + codes <= room;
+}
+
+/* ---- rules ---- */
+
+static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                           const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    const char *why = nib_cuda_sm80_refusal(desc);
+    if (why)
+        return why;
+    if (desc->act_type != NIB_F16 && desc->act_type != NIB_BF16)
+        return "it multiplies f16 and bf16 activations only";
+    if (nib_cuda_gated(desc) && w->n % (2 * BLOCK_N))
+        return "its tiles hold both rows of a gated pair if N is a multiple of 128 only";
+    if (!fits_registers(row, desc))
+        return "its tile leaves too few registers for this weight type";
+    if (stages(row, chip, desc) < 3)
+        return "its stages do not fit the chip's shared memory";
+    return NULL;
+}
+
+static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                 nib_cuda_spec *text)
+{
+    nib_cuda_sm80_spec(desc, text);
+    nib_cuda_spec_add(text, "NIB_SPEC_TILE_N", row->tile_n);
+    nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
+    nib_cuda_spec_add(text, "NIB_SPEC_UNIT_M", unit_m(row));
+    nib_cuda_spec_add(text, "NIB_SPEC_STAGES", stages(row, chip, desc));
+    nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
+    nib_cuda_spec_add(text, "NIB_SPEC_GATED", nib_cuda_gated(desc));
+}
+
+/* ---- how K is shared ---- */
+
+enum { WHOLE_TILES, CLUSTER, STREAM };
+
+typedef struct sharing {
+    int kind, cluster; /* cluster: blocks of one, else 1 */
+    int64_t blocks;
+    double us;
+} sharing;
+
+static int64_t tiles_of(const nib_cuda_row *row, const nib_gemm_desc *desc, int64_t m)
+{
+    int64_t blocks_n = nib_cuda_ceil_div(desc->weight.n, BLOCK_N);
+    return nib_cuda_ceil_div(blocks_n, row->tile_n / BLOCK_N) * nib_cuda_ceil_div(m, row->tile_m);
+}
+
+/* Clocks of a stage of a block that has its multiprocessor for itself: of the tensor cores, and of
+ * the warps' other work, which partly runs beside. Set by hand until it is fitted. */
+static double stage_clocks(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                           const nib_gemm_desc *desc)
+{
+    double product =
+        2.0 * 64 * 16 * unit_m(row) * chip->units * chip->ghz / (chip->f16_tflop_per_s * 1e3);
+    double products = NIB_CUDA_STAGE_K / 16 * (double)(row->tile_m / unit_m(row)) *
+                      (row->tile_n / BLOCK_N) * nib_cuda_limbs(desc);
+    int chunk = nib_cuda_group_class(&desc->weight);
+    double groups = chunk ? NIB_CUDA_STAGE_K / (double)chunk : 1;
+    double drain = 40 + 40 * groups;
+    double least = 330 + 1.5 * row->tile_m + 100 * (groups - 1);
+    return fmax(product * products + drain, least * nib_cuda_limbs(desc));
+}
+
+/* Microseconds of the busiest block, of memory, and of what comes before and after. */
+static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                      int64_t m, const sharing *s, const char **bound)
+{
+    const nib_weight_desc *w = &desc->weight;
+    double k_blocks = (double)nib_cuda_ceil_div(w->k, NIB_CUDA_STAGE_K);
+    double tiles = (double)tiles_of(row, desc, m), slots = (double)(chip->units * resident(row));
+    double stage = stage_clocks(row, chip, desc) / (chip->ghz * 1e3);
+    double rounds = ceil(tiles * s->cluster / slots), work, rest = 3.2;
+    /* Blocks that share a multiprocessor share its tensor cores. */
+    double beside = fmin((double)resident(row), ceil(tiles * s->cluster / chip->units));
+    stage *= 1 + (beside - 1) * 0.6;
+    if (s->kind == STREAM) {
+        work = tiles * k_blocks / slots * stage;
+        rest += 1.2 + 0.008 * row->tile_m;
+    } else {
+        work = rounds * ceil(k_blocks / s->cluster) * stage;
+        rest += s->kind == CLUSTER ? 0.8 + 0.004 * row->tile_m : 0;
+    }
+    rest += 0.004 * row->tile_m * fmax(rounds, 1);
+    double mn = (double)m * (double)w->n;
+    double bytes = (double)w->n * (double)w->k * nib_cuda_type_bits(w->type) / 8 +
+                   (double)m * (double)w->k * 2 + 2 * mn;
+    double busy = fmin(1, tiles * s->cluster / chip->units);
+    double memory = bytes / (chip->read_gb_per_s * 1.2e3 * busy);
+    /* Everything passes the second-level cache: 25 bytes a clock and multiprocessor. */
+    double cache =
+        tiles * k_blocks * stage_bytes(row, desc) / (25e3 * chip->units * busy * chip->ghz);
+    memory = fmax(memory, cache);
+    if (bound)
+        *bound = memory > work ? "memory" : "math";
+    return fmax(work, memory) + rest;
+}
+
+/* The fastest way for m rows. The order of the sums must not depend on m if that is asked: then
+ * tiles are whole. */
+static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                     int64_t m)
+{
+    int64_t tiles = tiles_of(row, desc, m), slots = (int64_t)chip->units * resident(row);
+    int64_t k_blocks = nib_cuda_ceil_div(desc->weight.k, NIB_CUDA_STAGE_K);
+    sharing best = {WHOLE_TILES, 1, tiles < slots ? tiles : slots, 0};
+    best.us = time_of(row, chip, desc, m, &best, NULL);
+    if (desc->flags & NIB_GEMM_BATCH_INVARIANT)
+        return best;
+    for (int cluster = 2; cluster <= MOST_CLUSTER && cluster * LEAST_PART <= k_blocks;
+         cluster *= 2) {
+        sharing other = {CLUSTER, cluster, tiles * cluster, 0};
+        /* Clusters of four find room for fewer than all blocks, if a block fills its
+         * multiprocessor. */
+        int64_t room = cluster > 2 && resident(row) == 1 ? slots * 10 / 11 : slots;
+        if (tiles * cluster > room)
+            break;
+        other.us = time_of(row, chip, desc, m, &other, NULL);
+        if (other.us < best.us)
+            best = other;
+    }
+    if (tiles < 8 * slots && tiles % slots && tiles * k_blocks >= slots * LEAST_PART) {
+        sharing other = {STREAM, 1, slots, 0};
+        other.us = time_of(row, chip, desc, m, &other, NULL);
+        if (other.us < best.us)
+            best = other;
+    }
+    return best;
+}
+
+/* Sums of one tile of each block, behind flags of each of its consumers. */
+static uint64_t stream_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip)
+{
+    uint64_t blocks = (uint64_t)chip->units * (uint64_t)resident(row);
+    uint64_t flags = (blocks * (uint64_t)(row->tile_n / BLOCK_N) + 1) / 2 * 16;
+    return flags + blocks * (uint64_t)row->tile_n * (uint64_t)row->tile_m * sizeof(float);
+}
+
+/* The workspace must not shrink as m grows. */
+static bool streams_up_to(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                          const nib_gemm_desc *desc, int64_t m)
+{
+    int64_t slots = (int64_t)chip->units * resident(row);
+    for (int64_t rows = row->tile_m;; rows += row->tile_m) {
+        int64_t least = rows < m ? rows : m;
+        if (share(row, chip, desc, least).kind == STREAM)
+            return true;
+        if (least == m || tiles_of(row, desc, least) >= 8 * slots)
+            return false;
+    }
+}
+
+static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                  int64_t m, nib_cuda_shape *out)
+{
+    /* The same for every m of as many tiles. */
+    int64_t whole = nib_cuda_ceil_div(m, row->tile_m) * row->tile_m;
+    sharing s = share(row, chip, desc, whole);
+    bool streams = streams_up_to(row, chip, desc, whole);
+    *out = (nib_cuda_shape){.grid = {(uint32_t)s.blocks, 1, 1},
+                            .block = (uint32_t)row->variant.threads,
+                            .shared_bytes = shared_bytes(row, chip, desc),
+                            .split = s.kind == STREAM ? 2 : 1,
+                            .cluster = s.cluster,
+                            .map_rows = row->tile_m,
+                            .workspace_bytes = streams ? stream_bytes(row, chip) : 0};
+}
+
+static double predict(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                      int64_t m, const char **bound)
+{
+    int64_t whole = nib_cuda_ceil_div(m, row->tile_m) * row->tile_m;
+    sharing s = share(row, chip, desc, whole);
+    return time_of(row, chip, desc, m, &s, bound);
+}
+
+static const nib_cuda_family family = {
+    .name = "gemm",
+    .source = "kernels/sm90/gemm.cu",
+    .entry = "nib_gemm",
+    .waits = true,
+    .refusal = refusal,
+    .spec = spec,
+    .shape = shape,
+    .predict = predict,
+};
+
+/* ---- the table ---- */
+
+/* Rows of act and W, stages, blocks a multiprocessor. The same number of batch_invariant: with
+ * whole tiles the order of a sum is that of k in all. */
+#define ROW(m, n, s, held)                                                                    \
+    {                                                                                         \
+        .variant = {.size = sizeof(nib_variant),                                              \
+                    .id = "gemm-sm90-m" #m "n" #n "s" #s "b" #held,                           \
+                    .isa = "sm_90a",                                                          \
+                    .source = "kernels/sm90/gemm.cu",                                         \
+                    .m_min = 1,                                                               \
+                    .m_tile = m,                                                              \
+                    .n_tile = n,                                                              \
+                    .k_tile = NIB_CUDA_STAGE_K,                                               \
+                    .stages = s,                                                              \
+                    .threads = GROUP_THREADS * (n / BLOCK_N + 1),                             \
+                    .decode_per_ns = 50,                                                      \
+                    .decode_m = m,                                                            \
+                    .efficiency = 0.8,                                                        \
+                    .math_type = NIB_F16,                                                     \
+                    .batch_invariant = 90},                                                   \
+        .family = &family, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .stages = s, \
+        .option = held                                                                        \
+    }
+
+const nib_cuda_row nib_cuda_sm90_gemm_rows[] = {
+    ROW(16, 128, 12, 1), ROW(32, 128, 10, 1), ROW(48, 128, 8, 1),        ROW(64, 128, 8, 1),
+    ROW(96, 128, 6, 1),  ROW(128, 128, 4, 1), {.variant = {.id = NULL}},
+};

@@ -18,9 +18,16 @@ enum { BLOCK_N = 64, MOST_UNIT_M = 64, GROUP_THREADS = 128, MOST_CLUSTER = 4, LE
 
 /* ---- sizes ---- */
 
-static int32_t unit_m(const nib_cuda_row *row)
+/* Activations of 8 bits are multiplied as they are, and codes become bytes. */
+static bool takes_bytes(const nib_gemm_desc *desc)
 {
-    return row->tile_m > MOST_UNIT_M ? row->tile_m / 2 : row->tile_m;
+    return nib_cuda_element_bytes(desc->act_type) == 1;
+}
+
+/* Bytes leave registers for one set of sums only, of all tokens. */
+static int32_t unit_m(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    return row->tile_m > MOST_UNIT_M && !takes_bytes(desc) ? row->tile_m / 2 : row->tile_m;
 }
 
 /* Whether sums of activations are needed. */
@@ -29,7 +36,7 @@ static bool sums_act(const nib_gemm_desc *desc)
     const nib_weight_desc *w = &desc->weight;
     if (w->zero == NIB_ZERO_FLOAT || w->zero == NIB_ZERO_RESCALE)
         return true;
-    if (desc->act_type != NIB_BF16)
+    if (desc->act_type != NIB_BF16) /* bytes have neither zeros nor offsets */
         return false;
     /* An addend of bf16 counts to 255: 128, the offset and the zero. */
     bool wide = w->type == NIB_U8 || w->type == NIB_I8 || w->type == NIB_I7;
@@ -90,13 +97,38 @@ static bool fits_registers(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     int limbs = nib_cuda_limbs(desc), chunk = nib_cuda_group_class(&desc->weight);
     int steps = chunk == 0 || chunk == NIB_CUDA_STAGE_K ? 10 : 8;
-    int sums = row->tile_m / 2 + unit_m(row);
+    int sums = row->tile_m / 2 + unit_m(row, desc);
     int codes = 2 * nib_cuda_type_bits(desc->weight.type);
     int room = resident(row) > 1 ? 80 : 190;
     return limbs * 4 * steps + sums + codes <= room;
 }
 
 /* ---- rules ---- */
+
+/* Whether codes are numbers of one byte that tensor cores multiply with such activations. */
+static bool has_bytes(const nib_gemm_desc *desc)
+{
+    nib_type type = desc->weight.type;
+    if (type == NIB_U4 || type == NIB_I4)
+        return true;
+    if (desc->act_type == NIB_I8)
+        return type == NIB_U8 || type == NIB_I8;
+    return type == NIB_E2M1 || type == NIB_E4M3 || type == NIB_E5M2;
+}
+
+static const char *bytes_refusal(const nib_gemm_desc *desc)
+{
+    if (!has_bytes(desc))
+        return "its operands are bytes: codes of 4 bits that are integers or e2m1, or of 8 that "
+               "are of the kind of the activations";
+    if (desc->weight.zero)
+        return "with activations of 8 bits it takes weights without zeros";
+    if (desc->acc_type == NIB_I32)
+        return "it brings sums to f32 every 128 columns, which acc_type i32 does not allow";
+    if (nib_cuda_group_class(&desc->weight) == 16)
+        return "with activations of 8 bits groups must be multiples of 32 columns";
+    return NULL;
+}
 
 static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
                            const nib_gemm_desc *desc)
@@ -105,8 +137,8 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
     const char *why = nib_cuda_sm80_refusal(desc);
     if (why)
         return why;
-    if (desc->act_type != NIB_F16 && desc->act_type != NIB_BF16)
-        return "it multiplies f16 and bf16 activations only";
+    if (desc->act_type != NIB_F16 && desc->act_type != NIB_BF16 && (why = bytes_refusal(desc)))
+        return why;
     if (nib_cuda_gated(desc) && w->n % (2 * BLOCK_N))
         return "its tiles hold both rows of a gated pair if N is a multiple of 128 only";
     if (!fits_registers(row, desc))
@@ -120,9 +152,11 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
                  nib_cuda_spec *text)
 {
     nib_cuda_sm80_spec(desc, text);
+    if (takes_bytes(desc))
+        nib_cuda_spec_add(text, "NIB_SPEC_BYTES", 1);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_N", row->tile_n);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
-    nib_cuda_spec_add(text, "NIB_SPEC_UNIT_M", unit_m(row));
+    nib_cuda_spec_add(text, "NIB_SPEC_UNIT_M", unit_m(row, desc));
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", stages(row, chip, desc));
     nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
     nib_cuda_spec_add(text, "NIB_SPEC_GATED", nib_cuda_gated(desc));
@@ -144,14 +178,27 @@ static int64_t tiles_of(const nib_cuda_row *row, const nib_gemm_desc *desc, int6
     return nib_cuda_ceil_div(blocks_n, row->tile_n / BLOCK_N) * nib_cuda_ceil_div(m, row->tile_m);
 }
 
+/* The same for bytes: products of k32 take half a clock a token, and each consumer stands still
+ * while it adds up. */
+static double byte_clocks(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    int chunk = nib_cuda_group_class(&desc->weight), consumers = row->tile_n / BLOCK_N;
+    double units = chunk ? NIB_CUDA_STAGE_K / (double)chunk : 1;
+    double products = 2.0 * row->tile_m * consumers;
+    double alone = 2.0 * row->tile_m + 160 + units * (60 + 0.9 * row->tile_m);
+    return fmax(products * 1.15, alone);
+}
+
 /* Clocks of a stage of a block that has its multiprocessor for itself: of the tensor cores, and of
  * the warps' other work, which partly runs beside. Set by hand until it is fitted. */
 static double stage_clocks(const nib_cuda_row *row, const nib_cuda_chip *chip,
                            const nib_gemm_desc *desc)
 {
+    if (takes_bytes(desc))
+        return byte_clocks(row, desc);
     double product =
-        2.0 * 64 * 16 * unit_m(row) * chip->units * chip->ghz / (chip->f16_tflop_per_s * 1e3);
-    double products = NIB_CUDA_STAGE_K / 16 * (double)(row->tile_m / unit_m(row)) *
+        2.0 * 64 * 16 * unit_m(row, desc) * chip->units * chip->ghz / (chip->f16_tflop_per_s * 1e3);
+    double products = NIB_CUDA_STAGE_K / 16 * (double)(row->tile_m / unit_m(row, desc)) *
                       (row->tile_n / BLOCK_N) * nib_cuda_limbs(desc);
     int chunk = nib_cuda_group_class(&desc->weight);
     double groups = chunk ? NIB_CUDA_STAGE_K / (double)chunk : 1;
@@ -182,7 +229,7 @@ static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
     rest += 0.004 * row->tile_m * fmax(rounds, 1);
     double mn = (double)m * (double)w->n;
     double bytes = (double)w->n * (double)w->k * nib_cuda_type_bits(w->type) / 8 +
-                   (double)m * (double)w->k * 2 + 2 * mn;
+                   (double)m * (double)w->k * nib_cuda_element_bytes(desc->act_type) + 2 * mn;
     double busy = fmin(1, tiles * s->cluster / chip->units);
     double memory = bytes / (chip->read_gb_per_s * 1.2e3 * busy);
     /* Everything passes the second-level cache: 25 bytes a clock and multiprocessor. */

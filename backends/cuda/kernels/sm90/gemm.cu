@@ -28,7 +28,15 @@
 
 #include "kernels/sm90/load.cuh"
 
+#ifdef NIB_SPEC_BYTES
+#include "kernels/sm90/mma8.cuh"
+
+#include "kernels/sm90/dequant8.cuh"
+
+#include "kernels/sm90/mainloop8.cuh"
+#else
 #include "kernels/sm90/mainloop.cuh"
+#endif
 
 #include "kernels/sm90/output.cuh"
 

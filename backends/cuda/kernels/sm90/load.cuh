@@ -9,8 +9,8 @@
  *     empty   all consumers have read it      consumers -> loaders
  *
  * One thread starts all copies: codes, scales and zeros lie in pieces of a stage's size (bulk
- * copies), activations come by the map of act (tensor copies, two boxes of 64 columns). Weights of
- * the whole ring are on their way before the kernel waits for the one before it.
+ * copies), activations come by the map of act (tensor copies, boxes of 128 bytes of columns).
+ * Weights of the whole ring are on their way before the kernel waits for the one before it.
  * variants/sm90_gemm.c computes the same sizes.
  */
 #ifndef NIB_CUDA_SM90_LOAD_CUH
@@ -41,12 +41,13 @@ static constexpr bool ACT_SUMS = NIB_OFFSET != 0 || FLOAT_ZERO || CODE_ZERO;
 
 /* ---- shared memory ------------------------------------------------------------------------ */
 
-/* Sizes and places in bytes. Activations of a stage are two boxes of 64 columns, [token][128
- * bytes] swizzled, at multiples of 1024. The rest of a stage:
+/* Sizes and places in bytes. Activations of a stage are two boxes of 64 columns, or one of 128
+ * of 8 bits, [token][128 bytes] swizzled, at multiples of 1024. The rest of a stage:
  *
  *     codes [plane][block]   scales, zeros [block][chunk][64]   sums [chunk][token] f32
  */
-static constexpr int ACT_BOX = TILE_M * 128, ACT_STAGE = 2 * ACT_BOX;
+static constexpr int ACT_BYTES = NIB_BYTES ? 1 : 2, ACT_BOXES = STAGE_K * ACT_BYTES / 128;
+static constexpr int ACT_BOX = TILE_M * 128, ACT_STAGE = ACT_BOXES * ACT_BOX;
 static constexpr int SCALES_AT = BLOCKS * PLANE_BLOCK * NIB_CODE.bits;
 static constexpr int ZEROS_AT = SCALES_AT + BLOCKS * CHUNKS * 64 * SCALE_BYTES;
 static constexpr int SUMS_AT = ZEROS_AT + BLOCKS * CHUNKS * 64 * ZERO_BYTES;
@@ -182,8 +183,10 @@ NIB_DEVICE void copy_weights(const nib_cuda_params &p, const nib_slot &slot, int
 NIB_DEVICE void copy_act(const nib_cuda_mapped_params &x, const nib_slot &slot, int m0, int k)
 {
     const uint32_t act = nib_slot_act(slot), full = nib_slot_barrier(slot, BARRIER_FULL);
-    nib_tensor_copy(act, &x.act_map, k * STAGE_K, m0, full);
-    nib_tensor_copy(act + ACT_BOX, &x.act_map, k * STAGE_K + 64, m0, full);
+#pragma unroll
+    for (int i = 0; i < ACT_BOXES; i++)
+        nib_tensor_copy(act + i * ACT_BOX, &x.act_map, k * STAGE_K + i * (128 / ACT_BYTES), m0,
+                        full);
 }
 
 /* All loaders, from any address: a 16-byte piece of a row at a time, to where the tensor copy would
@@ -191,18 +194,21 @@ NIB_DEVICE void copy_act(const nib_cuda_mapped_params &x, const nib_slot &slot, 
 NIB_DEVICE void fill_act(const nib_cuda_params &p, const nib_slot &slot, int m0, int k)
 {
     const uint32_t act = nib_slot_act(slot);
-    const int thread = nib_thread() % 128, piece = thread & 15;
-    const int64_t column = (int64_t)k * STAGE_K + piece * 8;
+    constexpr int pieces = 8 * ACT_BOXES, piece_columns = 16 / ACT_BYTES;
+    const int thread = nib_thread() % 128, piece = thread % pieces;
+    const int64_t column = (int64_t)k * STAGE_K + piece * piece_columns;
     const int columns = (int)(p.k - column);
 #pragma unroll 1
-    for (int row = thread >> 4; row < TILE_M; row += 8) {
+    for (int row = thread / pieces; row < TILE_M; row += 128 / pieces) {
         uint32_t words[4] = {0, 0, 0, 0};
         if (m0 + row < p.m) {
-            const uint8_t *from = (const uint8_t *)p.act + ((m0 + row) * p.lda + column) * 2;
+            const uint8_t *from =
+                (const uint8_t *)p.act + ((m0 + row) * p.lda + column) * ACT_BYTES;
 #pragma unroll
-            for (int i = 0; i < 8; i++)
+            for (int i = 0; i < piece_columns; i++)
                 if (i < columns)
-                    words[i / 2] |= nib_load_element<2>(from, i) << (16 * (i % 2));
+                    words[i * ACT_BYTES / 4] |= nib_load_element<ACT_BYTES>(from, i)
+                                                << (8 * ACT_BYTES * i % 32);
         }
         nib_shared_store4(act + (piece >> 3) * ACT_BOX + row * 128 + (((piece ^ row) & 7) << 4),
                           words);

@@ -100,21 +100,9 @@ template <int CHUNK, int SET> NIB_DEVICE void make_unit(const nib_slot &slot, st
 
 template <int SET, int INDEX = 0> NIB_DEVICE void multiply(uint64_t act, state &s)
 {
-    nib_unit_multiply<(INDEX > 0)>(s.acc, s.a[SET][INDEX], act + INDEX * STEP_K / 16);
+    nib_bytes_multiply<(INDEX > 0)>(s.acc, s.a[SET][INDEX], act + INDEX * STEP_K / 16);
     if constexpr (INDEX + 1 < UNIT_STEPS)
         multiply<SET, INDEX + 1>(act, s);
-}
-
-NIB_DEVICE float unit_sum(float sum)
-{
-    return sum;
-}
-
-/* Without the slow conversion: an integer below 2^22 in size becomes the low mantissa of
- * 2^23 + 2^22. 128 products of bytes stay below. */
-NIB_DEVICE float unit_sum(int32_t sum)
-{
-    return nib_float_from_bits(0x4b400000u + (uint32_t)sum) - 12582912.0f;
 }
 
 template <int SET> NIB_DEVICE void add_up(state &s)
@@ -122,7 +110,7 @@ template <int SET> NIB_DEVICE void add_up(state &s)
     nib_hold(s.acc);
 #pragma unroll
     for (int i = 0; i < NIB_UNIT_COUNT; i++)
-        s.tot[0][i] += s.scale[SET][i >> 1 & 1] * unit_sum(s.acc[i]);
+        s.tot[0][i] += s.scale[SET][i >> 1 & 1] * nib_unit_sum(s.acc[i]);
 }
 
 NIB_DEVICE void release(const nib_slot &slot)

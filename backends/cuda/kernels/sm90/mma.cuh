@@ -19,6 +19,8 @@
 
 /* ---- the product -------------------------------------------------------------------------- */
 
+#ifndef NIB_SPEC_BYTES /* mma8.cuh has others */
+
 /* An instruction's text names each operand by its number, and the number of sums is part of the
  * instruction: what differs between the sizes is collected here. */
 #define NIB_SUMS_4(d, i)  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
@@ -73,6 +75,8 @@ NIB_DEVICE void nib_unit_multiply(float (&d)[NIB_UNIT_COUNT], const uint32_t (&a
                  : NIB_UNIT_SUMS(d)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(ADD));
 }
+
+#endif
 
 /* B in shared memory (PTX ISA, "Matrix descriptor"): rows of 64 columns of 16 bits, 128 bytes
  * swizzled, eight rows every 1024 bytes. Bits 0-13 address / 16, 32-45 1024 / 16, 62-63 the

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gemm family of Hopper: kernels/sm90/gemm.cu, for any number of rows of act of 16 bits. A row
- * is a tile and the depth of its ring. The sizes are those of kernels/sm90/load.cuh and output.cuh.
- * How K is shared among blocks is what the model below finds fastest; kernels/sm90/work.cuh says
- * how. host/ asks through variants.h.
+ * The gemm families of Hopper, for any number of rows of act: kernels/sm90/gemm.cu, and gemm8.cu
+ * for many of 8 bits. A row is a tile and the depth of its ring. The sizes are those of
+ * kernels/sm90/load.cuh and output.cuh. How K is shared among blocks is what the model below finds
+ * fastest; kernels/sm90/work.cuh says how. host/ asks through variants.h.
  */
 #include <nibblas/backend.h>
 
@@ -22,6 +22,12 @@ enum { BLOCK_N = 64, MOST_UNIT_M = 64, GROUP_THREADS = 128, MOST_CLUSTER = 4, LE
 static bool takes_bytes(const nib_gemm_desc *desc)
 {
     return nib_cuda_element_bytes(desc->act_type) == 1;
+}
+
+/* Stages whose operands gemm8.cu keeps in shared memory; 0: they are in registers. */
+static int32_t buffers(const nib_cuda_row *row)
+{
+    return row->warps_k;
 }
 
 /* Bytes leave registers for one set of sums only, of all tokens. */
@@ -58,13 +64,15 @@ static uint32_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
     return (uint32_t)(act + codes + groups + sums);
 }
 
-/* Besides the ring: sums on their way out, a table of each lane, three barriers a stage. */
+/* Besides the ring: sums on their way out, a table of each lane, buffers of operands at a multiple
+ * of 1024. */
 static uint32_t fixed_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     int table =
         nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
     int out = row->tile_n / BLOCK_N * (row->tile_m % 16 ? 8 : 16) * (BLOCK_N + 4) * 4;
-    return (uint32_t)(out + table);
+    int operands = buffers(row) ? 1024 + buffers(row) * row->tile_n * NIB_CUDA_STAGE_K : 0;
+    return (uint32_t)(out + table + operands);
 }
 
 /* Blocks that share a multiprocessor. */
@@ -100,6 +108,8 @@ static bool fits_registers(const nib_cuda_row *row, const nib_gemm_desc *desc)
     int sums = row->tile_m / 2 + unit_m(row, desc);
     int codes = 2 * nib_cuda_type_bits(desc->weight.type);
     int room = resident(row) > 1 ? 80 : 190;
+    if (buffers(row)) /* other warps have the operands; one set of sums */
+        return row->tile_m <= room;
     return limbs * 4 * steps + sums + codes <= room;
 }
 
@@ -137,13 +147,15 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
     const char *why = nib_cuda_sm80_refusal(desc);
     if (why)
         return why;
+    if (buffers(row) && !takes_bytes(desc))
+        return "it is for activations of 8 bits";
     if (desc->act_type != NIB_F16 && desc->act_type != NIB_BF16 && (why = bytes_refusal(desc)))
         return why;
     if (nib_cuda_gated(desc) && w->n % (2 * BLOCK_N))
         return "its tiles hold both rows of a gated pair if N is a multiple of 128 only";
     if (!fits_registers(row, desc))
         return "its tile leaves too few registers for this weight type";
-    if (stages(row, chip, desc) < 3)
+    if (stages(row, chip, desc) < 3 || stages(row, chip, desc) <= buffers(row))
         return "its stages do not fit the chip's shared memory";
     return NULL;
 }
@@ -154,6 +166,8 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_sm80_spec(desc, text);
     if (takes_bytes(desc))
         nib_cuda_spec_add(text, "NIB_SPEC_BYTES", 1);
+    if (buffers(row))
+        nib_cuda_spec_add(text, "NIB_SPEC_BUFFERS", buffers(row));
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_N", row->tile_n);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
     nib_cuda_spec_add(text, "NIB_SPEC_UNIT_M", unit_m(row, desc));
@@ -185,8 +199,10 @@ static double byte_clocks(const nib_cuda_row *row, const nib_gemm_desc *desc)
     int chunk = nib_cuda_group_class(&desc->weight), consumers = row->tile_n / BLOCK_N;
     double units = chunk ? NIB_CUDA_STAGE_K / (double)chunk : 1;
     double products = 2.0 * row->tile_m * consumers;
-    double alone = 2.0 * row->tile_m + 160 + units * (60 + 0.9 * row->tile_m);
-    return fmax(products * 1.15, alone);
+    double added = units * (60 + 0.9 * row->tile_m);
+    if (buffers(row))
+        return fmax(products * 1.3, fmax(600, products / consumers + 100 + added));
+    return products + 420 + consumers * added;
 }
 
 /* Clocks of a stage of a block that has its multiprocessor for itself: of the tensor cores, and of
@@ -330,32 +346,48 @@ static const nib_cuda_family family = {
     .predict = predict,
 };
 
+static const nib_cuda_family bytes_family = {
+    .name = "gemm8",
+    .source = "kernels/sm90/gemm8.cu",
+    .entry = "nib_gemm",
+    .waits = true,
+    .refusal = refusal,
+    .spec = spec,
+    .shape = shape,
+    .predict = predict,
+};
+
 /* ---- the table ---- */
 
-/* Rows of act and W, stages, blocks a multiprocessor. The same number of batch_invariant: with
- * whole tiles the order of a sum is that of k in all. */
-#define ROW(m, n, s, held)                                                                    \
-    {                                                                                         \
-        .variant = {.size = sizeof(nib_variant),                                              \
-                    .id = "gemm-sm90-m" #m "n" #n "s" #s "b" #held,                           \
-                    .isa = "sm_90a",                                                          \
-                    .source = "kernels/sm90/gemm.cu",                                         \
-                    .m_min = 1,                                                               \
-                    .m_tile = m,                                                              \
-                    .n_tile = n,                                                              \
-                    .k_tile = NIB_CUDA_STAGE_K,                                               \
-                    .stages = s,                                                              \
-                    .threads = GROUP_THREADS * (n / BLOCK_N + 1),                             \
-                    .decode_per_ns = 50,                                                      \
-                    .decode_m = m,                                                            \
-                    .efficiency = 0.8,                                                        \
-                    .math_type = NIB_F16,                                                     \
-                    .batch_invariant = 90},                                                   \
-        .family = &family, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .stages = s, \
-        .option = held                                                                        \
+/* Rows of act and W, stages, blocks a multiprocessor, family and its name, buffers of operands. The
+ * same number of batch_invariant: with whole tiles the order of a sum is that of k in all. */
+#define ROW_OF(kind, what, m, n, s, held, made)                                             \
+    {                                                                                       \
+        .variant = {.size = sizeof(nib_variant),                                            \
+                    .id = what "-sm90-m" #m "n" #n "s" #s "b" #held,                        \
+                    .isa = "sm_90a",                                                        \
+                    .source = "kernels/sm90/" what ".cu",                                   \
+                    .m_min = 1,                                                             \
+                    .m_tile = m,                                                            \
+                    .n_tile = n,                                                            \
+                    .k_tile = NIB_CUDA_STAGE_K,                                             \
+                    .stages = s,                                                            \
+                    .threads = GROUP_THREADS * (n / BLOCK_N + 1),                           \
+                    .decode_per_ns = 50,                                                    \
+                    .decode_m = m,                                                          \
+                    .efficiency = 0.8,                                                      \
+                    .math_type = NIB_F16,                                                   \
+                    .batch_invariant = 90},                                                 \
+        .family = &kind, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .stages = s, \
+        .option = held, .warps_k = made                                                     \
     }
 
+#define ROW(m, n, s, held)      ROW_OF(family, "gemm", m, n, s, held, 0)
+#define BYTE_ROW(m, n, s, made) ROW_OF(bytes_family, "gemm8", m, n, s, 1, made)
+
 const nib_cuda_row nib_cuda_sm90_gemm_rows[] = {
-    ROW(16, 128, 12, 1), ROW(32, 128, 10, 1), ROW(48, 128, 8, 1),        ROW(64, 128, 8, 1),
-    ROW(96, 128, 6, 1),  ROW(128, 128, 4, 1), {.variant = {.id = NULL}},
+    ROW(16, 128, 12, 1),      ROW(32, 128, 10, 1),       ROW(48, 128, 8, 1),
+    ROW(64, 128, 8, 1),       ROW(96, 128, 6, 1),        ROW(128, 128, 4, 1),
+    BYTE_ROW(112, 128, 6, 3), BYTE_ROW(128, 128, 6, 3),  BYTE_ROW(144, 128, 6, 3),
+    BYTE_ROW(176, 128, 5, 3), {.variant = {.id = NULL}},
 };

@@ -33,6 +33,8 @@
 
 #include "kernels/sm90/dequant8.cuh"
 
+#include "kernels/sm90/sums8.cuh"
+
 #include "kernels/sm90/mainloop8.cuh"
 #else
 #include "kernels/sm90/mainloop.cuh"

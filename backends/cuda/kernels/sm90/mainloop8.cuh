@@ -1,28 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The schedule of a consumer whose operands are bytes, in place of mainloop.cuh: 64 rows of W and
- * all tokens of the tile, stages of 128 k from the ring. A unit is a group's products, of 128
- * columns at most. While they run the operands of the next unit are made, in registers of their
- * own; then all wait, and the sums go to the totals in f32: tot += s acc. That is at once what the
- * scales of groups need and what keeps the sums of 8-bit floats exact enough (docs/numerics.md).
+ * all tokens of the tile, stages of 128 k from the ring. While the products of a unit (sums8.cuh)
+ * run the operands of the next one are made, in registers of their own; then all wait, and the sums
+ * go to the totals.
  *
  *     tensor cores  | unit 0          |          | unit 1          |          | unit 2
  *     consumer      | make operands 1 | add up 0 | make operands 2 | add up 1 |
  *
- * The gaps are the other consumer's. Products of bytes take half the time of those of 16 bits: a
- * stage of 128 tokens keeps the tensor cores 256 cycles for each of two consumers, beside which one
- * needs some 300 of issue for operands and totals. A second set of sums would not fit into the
- * registers.
+ * The gaps are the other consumer's. A second set of sums would not fit into the registers. On an
+ * H200 products and arithmetic meet at the ports of the registers, so that a stage of 128 tokens
+ * takes 1300 cycles instead of 512: many tokens are gemm8.cu's.
  */
 #ifndef NIB_CUDA_SM90_MAINLOOP8_CUH
 #define NIB_CUDA_SM90_MAINLOOP8_CUH
-
-static constexpr int UNIT_M = NIB_SPEC_UNIT_M, HALVES = 1;
-static_assert(UNIT_M == TILE_M, "one set of sums is for all tokens of a tile");
-static_assert(!ZEROED, "variants/sm90_gemm8.c refuses zeros");
-
-/* Steps of 32 columns in a unit. */
-static constexpr int STEP_K = 32, UNIT_STEPS = CHUNK_K / STEP_K;
 
 /* What a lane works on. */
 struct state {
@@ -41,9 +32,7 @@ NIB_DEVICE void state_begin(const nib_cuda_params &p, uint32_t shared, int threa
     const int consumer = thread / 128, unit = thread / 32 % 4, lane = thread % 32;
     /* [block][16 bytes of a lane, 2048 apart][unit][lane] */
     s.codes = consumer * (PLANE_BLOCK * NIB_CODE.bits) + unit * 512 + lane * 16;
-    /* A pair, rows g and g + 8 of each unit of 16 rows: [block][chunk][64]. */
-    const int pair = consumer * (CHUNKS * 64) + (p.one_scale ? 0 : unit * 16 + lane / 4 * 2);
-    s.scales = SCALES_AT + pair * SCALE_BYTES;
+    s.scales = scales_place(p, thread);
     s.one_scale = p.one_scale;
     s.operands = nib_operands_begin();
 }
@@ -67,33 +56,11 @@ template <int STEP, int SET, int INDEX = 0> NIB_DEVICE void make_operands(state 
         make_operands<STEP, SET, INDEX + 1>(s);
 }
 
-/* A matrix with one scale has it in the first place. */
-template <int CHUNK, int SET> NIB_DEVICE void fetch_scales(const nib_slot &slot, state &s)
-{
-    const uint32_t at = nib_slot_weights(slot) + s.scales + CHUNK * 64 * SCALE_BYTES;
-    uint32_t pair[2] = {0, 0};
-    if constexpr (SCALE_BYTES == 4) {
-        nib_shared_load2(pair, at);
-    } else if constexpr (SCALED) {
-        const uint32_t both = SCALE_BYTES == 2 ? nib_shared_load(at) : nib_shared_load16(at);
-        pair[0] = both & (SCALE_BYTES == 2 ? 0xffffu : 0xffu);
-        pair[1] = both >> (8 * SCALE_BYTES);
-    }
-    if (NIB_SPEC_GROUP == 0 && s.one_scale)
-        pair[1] = pair[0];
-#pragma unroll
-    for (int row = 0; row < 2; row++) {
-        s.scale[SET][row] = 1.0f;
-        if constexpr (SCALED)
-            s.scale[SET][row] = nib_float_from<NIB_SPEC_SCALE>(pair[row]);
-    }
-}
-
 /* Unit CHUNK of a stage whose codes are fetched. */
 template <int CHUNK, int SET> NIB_DEVICE void make_unit(const nib_slot &slot, state &s)
 {
     make_operands<CHUNK * UNIT_STEPS, SET>(s);
-    fetch_scales<CHUNK, SET>(slot, s);
+    fetch_scales<CHUNK>(nib_slot_weights(slot) + s.scales, s.one_scale, s.scale[SET]);
 }
 
 /* ---- products and sums -------------------------------------------------------------------- */
@@ -103,14 +70,6 @@ template <int SET, int INDEX = 0> NIB_DEVICE void multiply(uint64_t act, state &
     nib_bytes_multiply<(INDEX > 0)>(s.acc, s.a[SET][INDEX], act + INDEX * STEP_K / 16);
     if constexpr (INDEX + 1 < UNIT_STEPS)
         multiply<SET, INDEX + 1>(act, s);
-}
-
-template <int SET> NIB_DEVICE void add_up(state &s)
-{
-    nib_hold(s.acc);
-#pragma unroll
-    for (int i = 0; i < NIB_UNIT_COUNT; i++)
-        s.tot[0][i] += s.scale[SET][i >> 1 & 1] * nib_unit_sum(s.acc[i]);
 }
 
 NIB_DEVICE void release(const nib_slot &slot)
@@ -140,7 +99,7 @@ NIB_DEVICE void run_unit(const nib_slot &slot, const nib_slot &next, bool more, 
     nib_unit_wait<0>();
     if constexpr (CHUNK + 1 == CHUNKS)
         release(slot); /* its codes are in registers, its products are complete */
-    add_up<SET>(s);
+    add_up(s.acc, s.scale[SET], s.tot[0]);
     if constexpr (CHUNK + 1 < CHUNKS)
         run_unit<CHUNK + 1, SET ^ 1>(slot, next, more, s);
 }

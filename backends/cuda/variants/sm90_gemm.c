@@ -15,6 +15,7 @@
 
 /* Tokens of a product at most; threads of a warpgroup; largest cluster; k blocks of a part. */
 enum { BLOCK_N = 64, MOST_UNIT_M = 64, GROUP_THREADS = 128, MOST_CLUSTER = 4, LEAST_PART = 2 };
+enum { BARRIER_BYTES = 4 * 8 }; /* of a stage */
 
 /* ---- sizes ---- */
 
@@ -51,7 +52,7 @@ static uint32_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
     return (uint32_t)(act + codes + groups + sums);
 }
 
-/* Besides the ring: sums on their way out, a table of each lane, three barriers a stage. */
+/* Besides the ring: sums on their way out, a table of each lane, barriers of each stage. */
 static uint32_t fixed_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     int table =
@@ -69,28 +70,29 @@ static int32_t resident(const nib_cuda_row *row)
 /* The row's stages, or as many as fit: wider codes have fewer. */
 static int32_t stages(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc)
 {
-    enum { RESERVED = 1024, BARRIERS = 3 * 8 }; /* bytes: of a block, and of a stage's barriers */
+    enum { RESERVED = 1024 }; /* bytes a block */
     int64_t room = chip->shared_unit / resident(row) - RESERVED;
     if (room > chip->shared_block)
         room = chip->shared_block;
-    int64_t fit = (room - fixed_bytes(row, desc)) / (stage_bytes(row, desc) + BARRIERS);
+    int64_t fit = (room - fixed_bytes(row, desc)) / (stage_bytes(row, desc) + BARRIER_BYTES);
     return fit < row->stages ? (int32_t)fit : row->stages;
 }
 
 static uint32_t shared_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
                              const nib_gemm_desc *desc)
 {
-    return (uint32_t)stages(row, chip, desc) * (stage_bytes(row, desc) + 3 * 8) +
+    return (uint32_t)stages(row, chip, desc) * (stage_bytes(row, desc) + BARRIER_BYTES) +
            fixed_bytes(row, desc);
 }
 
-/* Registers of a consumer's thread that hold operands and sums: operands of 8 steps, of tables
- * several a step, and three sets of sums. */
+/* Registers of a consumer's thread that hold operands, of tables several a step, and sums: as
+ * kernels/sm90/mainloop.cuh has them. */
 static bool fits_registers(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     int limbs = nib_cuda_limbs(desc), chunk = nib_cuda_group_class(&desc->weight);
-    int steps = chunk == 0 || chunk == NIB_CUDA_STAGE_K ? 10 : 8;
-    int sums = row->tile_m / 2 + unit_m(row);
+    bool alternates = resident(row) == 1 && (chunk == 0 || chunk == NIB_CUDA_STAGE_K);
+    int steps = alternates ? 10 : 8;
+    int sums = row->tile_m / 2 + unit_m(row) / 2 * (resident(row) > 1 ? 1 : 2);
     int codes = 2 * nib_cuda_type_bits(desc->weight.type);
     int room = resident(row) > 1 ? 80 : 190;
     return limbs * 4 * steps + sums + codes <= room;
@@ -309,6 +311,7 @@ static const nib_cuda_family family = {
     }
 
 const nib_cuda_row nib_cuda_sm90_gemm_rows[] = {
-    ROW(16, 128, 12, 1), ROW(32, 128, 10, 1), ROW(48, 128, 8, 1),        ROW(64, 128, 8, 1),
+    ROW(16, 128, 8, 2),  ROW(32, 128, 6, 2),  ROW(16, 128, 12, 1),
+    ROW(32, 128, 10, 1), ROW(48, 128, 8, 1),  ROW(64, 128, 8, 1),
     ROW(96, 128, 6, 1),  ROW(128, 128, 4, 1), {.variant = {.id = NULL}},
 };

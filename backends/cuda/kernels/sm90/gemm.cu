@@ -57,8 +57,9 @@ NIB_DEVICE void consume(const nib_cuda_params &p, uint32_t shared, int cluster)
         nib_wait_for_primary(); /* it may have used the workspace, and written scales of act */
         if (cluster > 1) {
             exchange_parts(shared, cluster, thread, s);
-            tokens = columns_of_block(cluster) * 8;
-            m0 += tokens * (int)nib_cluster_rank();
+            const int first = columns_of_block(cluster) * 8 * (int)nib_cluster_rank();
+            tokens = nib_minimum(columns_of_block(cluster) * 8, TILE_M - first);
+            m0 += first;
         } else if (piece.k_end < p.k_blocks) {
             leave_part(p, thread, s);
             continue;
@@ -74,7 +75,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, NIB_SPEC_RESIDENT)
 {
     extern __shared__ __align__(1024) uint8_t memory[];
     const uint32_t shared = nib_shared_address(memory);
-    const int warp = nib_thread() / 32, cluster = (int)nib_cluster_size();
+    const int warp =
+        __shfl_sync(~0u, nib_thread() / 32, 0); /* the same in all lanes, and known to be */
+    const int cluster = (int)nib_cluster_size();
     nib_allow_dependents();
     if (nib_thread() == 0)
         nib_barriers_begin(shared, x.mapped);

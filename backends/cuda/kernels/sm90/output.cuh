@@ -90,8 +90,8 @@ NIB_DEVICE void take_part(const nib_cuda_params &p, int block, int thread, state
 NIB_DEVICE void take_parts(const nib_cuda_params &p, const nib_work &w, const nib_piece &piece,
                            int thread, state &s)
 {
-    const int64_t all = (int64_t)nib_stream_tiles(nib_tiles(p)) * p.k_blocks;
-    const int64_t begin = (int64_t)(piece.tile - w.whole_tiles) * p.k_blocks;
+    const uint32_t all = (uint32_t)nib_stream_tiles(nib_tiles(p)) * (uint32_t)p.k_blocks;
+    const uint32_t begin = (uint32_t)(piece.tile - w.whole_tiles) * (uint32_t)p.k_blocks;
     int block = (int)blockIdx.x - 1;
     while (nib_run_begin(all, block) > begin)
         block--;

@@ -26,19 +26,6 @@
 #include "kernels/sm80/reduce.cuh"
 /* clang-format on */
 
-NIB_DEVICE void nib_take_block(uint32_t stage, int lane, uint32_t table, float lift,
-                               nib_long_sums &whole, nib_sums &sums)
-{
-    if constexpr (NIB_ONE_GROUP && NIB_NARROW)
-        nib_narrow_products(stage, lane, table, whole);
-    else if constexpr (NIB_ONE_GROUP)
-        nib_block_products(stage, lane, table, whole);
-    else if constexpr (NIB_NARROW)
-        nib_narrow_products(stage, lane, table, lift, sums);
-    else
-        nib_block_products(stage, lane, table, lift, sums);
-}
-
 /* The first stages, a group of copies each; the first group has the weights of all of them. */
 NIB_DEVICE void nib_fill_ring(const nib_cuda_params &p, const nib_warp &warp, int k_block,
                               int k_end)
@@ -79,7 +66,8 @@ NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp,
         nib_copy_commit();
         nib_copy_wait<NIB_SPEC_STAGES - 1>();
         __syncwarp(); /* other lanes' copies of act and scales */
-        nib_take_block(warp.ring + read, warp.lane, table, lift, whole, sums);
+        nib_take_block(warp.ring + read, warp.ring + read + NIB_STAGE_ACT, warp.lane, table, lift,
+                       whole, sums);
         __syncwarp(); /* all lanes have read the slot that is written next */
         write = read;
         read = read + NIB_STAGE_BYTES == NIB_RING_BYTES ? 0 : read + NIB_STAGE_BYTES;

@@ -47,6 +47,9 @@ static constexpr int NIB_ZERO_BYTES = NIB_SPEC_ZERO == NIB_ZERO_NONE ? 0
                                           ? 1
                                           : nib_element_bytes(NIB_SPEC_ZERO_TYPE);
 
+/* Units go in a loop: not where straight code has registers enough. */
+static constexpr bool NIB_ROLLED = false;
+
 /* ---- shared memory ------------------------------------------------------------------------ */
 
 static constexpr int NIB_ACT_BYTES = nib_element_bytes(NIB_SPEC_ACT);
@@ -268,6 +271,12 @@ NIB_DEVICE void nib_clear_act(const nib_cuda_params &p, const nib_warp &warp)
         for (int c = (int)p.m * NIB_ACT_PITCH / 16 + warp.lane;
              c < NIB_SPEC_TILE_M * NIB_ACT_PITCH / 16; c += 32)
             nib_shared_store4(warp.ring + s * NIB_STAGE_BYTES + NIB_STAGE_ACT + c * 16, zero);
+}
+
+/* Where byte `byte` of row `row` of a stage's act is. */
+NIB_DEVICE uint32_t nib_act_place(uint32_t act, int row, int byte)
+{
+    return act + row * NIB_ACT_PITCH + byte;
 }
 
 /* ---- a stage ------------------------------------------------------------------------------ */

@@ -144,6 +144,14 @@ NIB_DEVICE uint32_t nib_cluster_rank(void)
     return rank;
 }
 
+/* Which of the grid's clusters along x this is. */
+NIB_DEVICE uint32_t nib_cluster_index(void)
+{
+    uint32_t index;
+    asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(index));
+    return index;
+}
+
 /* Blocks of the cluster, 1 where the launch has none. */
 NIB_DEVICE uint32_t nib_cluster_size(void)
 {

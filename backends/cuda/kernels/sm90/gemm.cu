@@ -57,9 +57,8 @@ NIB_DEVICE void consume(const nib_cuda_params &p, uint32_t shared, int cluster)
         nib_wait_for_primary(); /* it may have used the workspace, and written scales of act */
         if (cluster > 1) {
             exchange_parts(shared, cluster, thread, s);
-            const int first = columns_of_block(cluster) * 8 * (int)nib_cluster_rank();
-            tokens = nib_minimum(columns_of_block(cluster) * 8, TILE_M - first);
-            m0 += first;
+            tokens = columns_left(cluster) * 8;
+            m0 += columns_of_block(cluster) * 8 * (int)nib_cluster_rank();
         } else if (piece.k_end < p.k_blocks) {
             leave_part(p, thread, s);
             continue;

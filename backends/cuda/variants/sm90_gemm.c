@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gemm families of Hopper, for any number of rows of act: kernels/sm90/gemm.cu, and gemm8.cu
- * for many of 8 bits. A row is a tile and the depth of its ring. The sizes are those of
- * kernels/sm90/load.cuh and output.cuh. How K is shared among blocks is what the model below finds
- * fastest; kernels/sm90/work.cuh says how. host/ asks through variants.h.
+ * The gemm family of Hopper: kernels/sm90/gemm.cu, for any number of rows of act of 16 bits. A row
+ * is a tile and the depth of its ring. The sizes are those of kernels/sm90/load.cuh and output.cuh.
+ * How K is shared among blocks is what the model below finds fastest; kernels/sm90/work.cuh says
+ * how. host/ asks through variants.h.
  */
 #include <nibblas/backend.h>
 
@@ -15,25 +15,13 @@
 
 /* Tokens of a product at most; threads of a warpgroup; largest cluster; k blocks of a part. */
 enum { BLOCK_N = 64, MOST_UNIT_M = 64, GROUP_THREADS = 128, MOST_CLUSTER = 4, LEAST_PART = 2 };
+enum { BARRIER_BYTES = 4 * 8 }; /* of a stage */
 
 /* ---- sizes ---- */
 
-/* Activations of 8 bits are multiplied as they are, and codes become bytes. */
-static bool takes_bytes(const nib_gemm_desc *desc)
+static int32_t unit_m(const nib_cuda_row *row)
 {
-    return nib_cuda_element_bytes(desc->act_type) == 1;
-}
-
-/* Stages whose operands gemm8.cu keeps in shared memory; 0: they are in registers. */
-static int32_t buffers(const nib_cuda_row *row)
-{
-    return row->warps_k;
-}
-
-/* Bytes leave registers for one set of sums only, of all tokens. */
-static int32_t unit_m(const nib_cuda_row *row, const nib_gemm_desc *desc)
-{
-    return row->tile_m > MOST_UNIT_M && !takes_bytes(desc) ? row->tile_m / 2 : row->tile_m;
+    return row->tile_m > MOST_UNIT_M ? row->tile_m / 2 : row->tile_m;
 }
 
 /* Whether sums of activations are needed. */
@@ -42,7 +30,7 @@ static bool sums_act(const nib_gemm_desc *desc)
     const nib_weight_desc *w = &desc->weight;
     if (w->zero == NIB_ZERO_FLOAT || w->zero == NIB_ZERO_RESCALE)
         return true;
-    if (desc->act_type != NIB_BF16) /* bytes have neither zeros nor offsets */
+    if (desc->act_type != NIB_BF16)
         return false;
     /* An addend of bf16 counts to 255: 128, the offset and the zero. */
     bool wide = w->type == NIB_U8 || w->type == NIB_I8 || w->type == NIB_I7;
@@ -64,15 +52,13 @@ static uint32_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
     return (uint32_t)(act + codes + groups + sums);
 }
 
-/* Besides the ring: sums on their way out, a table of each lane, buffers of operands at a multiple
- * of 1024. */
+/* Besides the ring: sums on their way out, a table of each lane, barriers of each stage. */
 static uint32_t fixed_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     int table =
         nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
     int out = row->tile_n / BLOCK_N * (row->tile_m % 16 ? 8 : 16) * (BLOCK_N + 4) * 4;
-    int operands = buffers(row) ? 1024 + buffers(row) * row->tile_n * NIB_CUDA_STAGE_K : 0;
-    return (uint32_t)(out + table + operands);
+    return (uint32_t)(out + table);
 }
 
 /* Blocks that share a multiprocessor. */
@@ -84,61 +70,35 @@ static int32_t resident(const nib_cuda_row *row)
 /* The row's stages, or as many as fit: wider codes have fewer. */
 static int32_t stages(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc)
 {
-    enum { RESERVED = 1024, BARRIERS = 3 * 8 }; /* bytes: of a block, and of a stage's barriers */
+    enum { RESERVED = 1024 }; /* bytes a block */
     int64_t room = chip->shared_unit / resident(row) - RESERVED;
     if (room > chip->shared_block)
         room = chip->shared_block;
-    int64_t fit = (room - fixed_bytes(row, desc)) / (stage_bytes(row, desc) + BARRIERS);
+    int64_t fit = (room - fixed_bytes(row, desc)) / (stage_bytes(row, desc) + BARRIER_BYTES);
     return fit < row->stages ? (int32_t)fit : row->stages;
 }
 
 static uint32_t shared_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
                              const nib_gemm_desc *desc)
 {
-    return (uint32_t)stages(row, chip, desc) * (stage_bytes(row, desc) + 3 * 8) +
+    return (uint32_t)stages(row, chip, desc) * (stage_bytes(row, desc) + BARRIER_BYTES) +
            fixed_bytes(row, desc);
 }
 
-/* Registers of a consumer's thread that hold operands and sums: operands of 8 steps, of tables
- * several a step, and three sets of sums. */
+/* Registers of a consumer's thread that hold operands, of tables several a step, and sums: as
+ * kernels/sm90/mainloop.cuh has them. */
 static bool fits_registers(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     int limbs = nib_cuda_limbs(desc), chunk = nib_cuda_group_class(&desc->weight);
-    int steps = chunk == 0 || chunk == NIB_CUDA_STAGE_K ? 10 : 8;
-    int sums = row->tile_m / 2 + unit_m(row, desc);
+    bool alternates = resident(row) == 1 && (chunk == 0 || chunk == NIB_CUDA_STAGE_K);
+    int steps = alternates ? 10 : 8;
+    int sums = row->tile_m / 2 + unit_m(row) / 2 * (resident(row) > 1 ? 1 : 2);
     int codes = 2 * nib_cuda_type_bits(desc->weight.type);
     int room = resident(row) > 1 ? 80 : 190;
-    if (buffers(row)) /* other warps have the operands; one set of sums */
-        return row->tile_m <= room;
     return limbs * 4 * steps + sums + codes <= room;
 }
 
 /* ---- rules ---- */
-
-/* Whether codes are numbers of one byte that tensor cores multiply with such activations. */
-static bool has_bytes(const nib_gemm_desc *desc)
-{
-    nib_type type = desc->weight.type;
-    if (type == NIB_U4 || type == NIB_I4)
-        return true;
-    if (desc->act_type == NIB_I8)
-        return type == NIB_U8 || type == NIB_I8;
-    return type == NIB_E2M1 || type == NIB_E4M3 || type == NIB_E5M2;
-}
-
-static const char *bytes_refusal(const nib_gemm_desc *desc)
-{
-    if (!has_bytes(desc))
-        return "its operands are bytes: codes of 4 bits that are integers or e2m1, or of 8 that "
-               "are of the kind of the activations";
-    if (desc->weight.zero)
-        return "with activations of 8 bits it takes weights without zeros";
-    if (desc->acc_type == NIB_I32)
-        return "it brings sums to f32 every 128 columns, which acc_type i32 does not allow";
-    if (nib_cuda_group_class(&desc->weight) == 16)
-        return "with activations of 8 bits groups must be multiples of 32 columns";
-    return NULL;
-}
 
 static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
                            const nib_gemm_desc *desc)
@@ -147,15 +107,13 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
     const char *why = nib_cuda_sm80_refusal(desc);
     if (why)
         return why;
-    if (buffers(row) && !takes_bytes(desc))
-        return "it is for activations of 8 bits";
-    if (desc->act_type != NIB_F16 && desc->act_type != NIB_BF16 && (why = bytes_refusal(desc)))
-        return why;
+    if (desc->act_type != NIB_F16 && desc->act_type != NIB_BF16)
+        return "it multiplies f16 and bf16 activations only";
     if (nib_cuda_gated(desc) && w->n % (2 * BLOCK_N))
         return "its tiles hold both rows of a gated pair if N is a multiple of 128 only";
     if (!fits_registers(row, desc))
         return "its tile leaves too few registers for this weight type";
-    if (stages(row, chip, desc) < 3 || stages(row, chip, desc) <= buffers(row))
+    if (stages(row, chip, desc) < 3)
         return "its stages do not fit the chip's shared memory";
     return NULL;
 }
@@ -164,13 +122,9 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
                  nib_cuda_spec *text)
 {
     nib_cuda_sm80_spec(desc, text);
-    if (takes_bytes(desc))
-        nib_cuda_spec_add(text, "NIB_SPEC_BYTES", 1);
-    if (buffers(row))
-        nib_cuda_spec_add(text, "NIB_SPEC_BUFFERS", buffers(row));
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_N", row->tile_n);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
-    nib_cuda_spec_add(text, "NIB_SPEC_UNIT_M", unit_m(row, desc));
+    nib_cuda_spec_add(text, "NIB_SPEC_UNIT_M", unit_m(row));
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", stages(row, chip, desc));
     nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
     nib_cuda_spec_add(text, "NIB_SPEC_GATED", nib_cuda_gated(desc));
@@ -192,29 +146,14 @@ static int64_t tiles_of(const nib_cuda_row *row, const nib_gemm_desc *desc, int6
     return nib_cuda_ceil_div(blocks_n, row->tile_n / BLOCK_N) * nib_cuda_ceil_div(m, row->tile_m);
 }
 
-/* The same for bytes: products of k32 take half a clock a token, and each consumer stands still
- * while it adds up. */
-static double byte_clocks(const nib_cuda_row *row, const nib_gemm_desc *desc)
-{
-    int chunk = nib_cuda_group_class(&desc->weight), consumers = row->tile_n / BLOCK_N;
-    double units = chunk ? NIB_CUDA_STAGE_K / (double)chunk : 1;
-    double products = 2.0 * row->tile_m * consumers;
-    double added = units * (60 + 0.9 * row->tile_m);
-    if (buffers(row))
-        return fmax(products * 1.3, fmax(600, products / consumers + 100 + added));
-    return products + 420 + consumers * added;
-}
-
 /* Clocks of a stage of a block that has its multiprocessor for itself: of the tensor cores, and of
  * the warps' other work, which partly runs beside. Set by hand until it is fitted. */
 static double stage_clocks(const nib_cuda_row *row, const nib_cuda_chip *chip,
                            const nib_gemm_desc *desc)
 {
-    if (takes_bytes(desc))
-        return byte_clocks(row, desc);
     double product =
-        2.0 * 64 * 16 * unit_m(row, desc) * chip->units * chip->ghz / (chip->f16_tflop_per_s * 1e3);
-    double products = NIB_CUDA_STAGE_K / 16 * (double)(row->tile_m / unit_m(row, desc)) *
+        2.0 * 64 * 16 * unit_m(row) * chip->units * chip->ghz / (chip->f16_tflop_per_s * 1e3);
+    double products = NIB_CUDA_STAGE_K / 16 * (double)(row->tile_m / unit_m(row)) *
                       (row->tile_n / BLOCK_N) * nib_cuda_limbs(desc);
     int chunk = nib_cuda_group_class(&desc->weight);
     double groups = chunk ? NIB_CUDA_STAGE_K / (double)chunk : 1;
@@ -245,7 +184,7 @@ static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
     rest += 0.004 * row->tile_m * fmax(rounds, 1);
     double mn = (double)m * (double)w->n;
     double bytes = (double)w->n * (double)w->k * nib_cuda_type_bits(w->type) / 8 +
-                   (double)m * (double)w->k * nib_cuda_element_bytes(desc->act_type) + 2 * mn;
+                   (double)m * (double)w->k * 2 + 2 * mn;
     double busy = fmin(1, tiles * s->cluster / chip->units);
     double memory = bytes / (chip->read_gb_per_s * 1.2e3 * busy);
     /* Everything passes the second-level cache: 25 bytes a clock and multiprocessor. */
@@ -346,48 +285,33 @@ static const nib_cuda_family family = {
     .predict = predict,
 };
 
-static const nib_cuda_family bytes_family = {
-    .name = "gemm8",
-    .source = "kernels/sm90/gemm8.cu",
-    .entry = "nib_gemm",
-    .waits = true,
-    .refusal = refusal,
-    .spec = spec,
-    .shape = shape,
-    .predict = predict,
-};
-
 /* ---- the table ---- */
 
-/* Rows of act and W, stages, blocks a multiprocessor, family and its name, buffers of operands. The
- * same number of batch_invariant: with whole tiles the order of a sum is that of k in all. */
-#define ROW_OF(kind, what, m, n, s, held, made)                                             \
-    {                                                                                       \
-        .variant = {.size = sizeof(nib_variant),                                            \
-                    .id = what "-sm90-m" #m "n" #n "s" #s "b" #held,                        \
-                    .isa = "sm_90a",                                                        \
-                    .source = "kernels/sm90/" what ".cu",                                   \
-                    .m_min = 1,                                                             \
-                    .m_tile = m,                                                            \
-                    .n_tile = n,                                                            \
-                    .k_tile = NIB_CUDA_STAGE_K,                                             \
-                    .stages = s,                                                            \
-                    .threads = GROUP_THREADS * (n / BLOCK_N + 1),                           \
-                    .decode_per_ns = 50,                                                    \
-                    .decode_m = m,                                                          \
-                    .efficiency = 0.8,                                                      \
-                    .math_type = NIB_F16,                                                   \
-                    .batch_invariant = 90},                                                 \
-        .family = &kind, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .stages = s, \
-        .option = held, .warps_k = made                                                     \
+/* Rows of act and W, stages, blocks a multiprocessor. The same number of batch_invariant: with
+ * whole tiles the order of a sum is that of k in all. */
+#define ROW(m, n, s, held)                                                                    \
+    {                                                                                         \
+        .variant = {.size = sizeof(nib_variant),                                              \
+                    .id = "gemm-sm90-m" #m "n" #n "s" #s "b" #held,                           \
+                    .isa = "sm_90a",                                                          \
+                    .source = "kernels/sm90/gemm.cu",                                         \
+                    .m_min = 1,                                                               \
+                    .m_tile = m,                                                              \
+                    .n_tile = n,                                                              \
+                    .k_tile = NIB_CUDA_STAGE_K,                                               \
+                    .stages = s,                                                              \
+                    .threads = GROUP_THREADS * (n / BLOCK_N + 1),                             \
+                    .decode_per_ns = 50,                                                      \
+                    .decode_m = m,                                                            \
+                    .efficiency = 0.8,                                                        \
+                    .math_type = NIB_F16,                                                     \
+                    .batch_invariant = 90},                                                   \
+        .family = &family, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .stages = s, \
+        .option = held                                                                        \
     }
 
-#define ROW(m, n, s, held)      ROW_OF(family, "gemm", m, n, s, held, 0)
-#define BYTE_ROW(m, n, s, made) ROW_OF(bytes_family, "gemm8", m, n, s, 1, made)
-
 const nib_cuda_row nib_cuda_sm90_gemm_rows[] = {
-    ROW(16, 128, 12, 1),      ROW(32, 128, 10, 1),       ROW(48, 128, 8, 1),
-    ROW(64, 128, 8, 1),       ROW(96, 128, 6, 1),        ROW(128, 128, 4, 1),
-    BYTE_ROW(112, 128, 6, 3), BYTE_ROW(128, 128, 6, 3),  BYTE_ROW(144, 128, 6, 3),
-    BYTE_ROW(176, 128, 5, 3), {.variant = {.id = NULL}},
+    ROW(16, 128, 8, 2),  ROW(32, 128, 6, 2),  ROW(16, 128, 12, 1),
+    ROW(32, 128, 10, 1), ROW(48, 128, 8, 1),  ROW(64, 128, 8, 1),
+    ROW(96, 128, 6, 1),  ROW(128, 128, 4, 1), {.variant = {.id = NULL}},
 };

@@ -86,6 +86,7 @@ void nib_cuda_spec_add(nib_cuda_spec *spec, const char *name, int64_t value);
 extern const nib_cuda_row nib_cuda_sm90_decode_rows[];
 extern const nib_cuda_row nib_cuda_sm80_decode_rows[];
 extern const nib_cuda_row nib_cuda_sm90_gemm_rows[];
+extern const nib_cuda_row nib_cuda_sm90_gemm8_rows[];
 extern const nib_cuda_row nib_cuda_sm80_gemm_rows[];
 extern const nib_cuda_row nib_cuda_general_rows[];
 

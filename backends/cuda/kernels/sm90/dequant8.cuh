@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From codes to operands of one byte, for products with activations of 8 bits. As
- * kernels/sm80/dequant.cuh, whose layout and types it takes, but for wgmma of k32:
- *
- *     a[i]       row g + 8 (i & 1), k = 4t + 16 (i >> 1) + {0, 1, 2, 3}, a byte each
- *
- * The layout is made for operands of 16 bits: lane t of a quad has k = 2t, 2t + 1, 2t + 8, 2t + 9
- * of each step of 16. So the quad exchanges bytes first, codes still packed, while activations
- * stay in their natural order, as tensor copies bring them:
+ * From codes to operands of one byte, for products with activations of 8 bits. Layout and types are
+ * those of kernels/sm80/dequant.cuh. The layout is made for operands of 16 bits: lane t of a quad
+ * has k = 2t, 2t + 1, 2t + 8, 2t + 9 of each step of 16. Activations stay in their natural order,
+ * as tensor copies bring them, so the quad exchanges bytes, codes still packed, until each lane has
+ * four columns side by side:
  *
  *     lane       0                 1                 2                 3
  *     has        0 1 8 9           2 3 10 11         4 5 12 13         6 7 14 15
@@ -132,24 +129,6 @@ NIB_DEVICE void nib_expand_nibbles(uint32_t codes, uint32_t &g, uint32_t &g8)
     } else {
         g = codes & 0x0f0f0f0fu;
         g8 = codes >> 4 & 0x0f0f0f0fu;
-    }
-}
-
-/* The A fragment of steps 2 PAIR and 2 PAIR + 1 of a block; `q` holds the lane's words of its unit,
- * all 2 bits of them, and is used up. The whole warp calls it. */
-template <int PAIR>
-NIB_DEVICE void nib_dequant_pair(const nib_operands &x, uint32_t (&q)[NIB_WORDS], uint32_t (&a)[4])
-{
-    if constexpr (NIB_CODE.bits == 8) {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            a[i] = q[4 * PAIR + i];
-        nib_exchange_bytes(x, a[0], a[1]);
-        nib_exchange_bytes(x, a[2], a[3]);
-    } else {
-        nib_exchange_nibbles(x, q[2 * PAIR], q[2 * PAIR + 1]);
-        nib_expand_nibbles(q[2 * PAIR], a[0], a[1]);
-        nib_expand_nibbles(q[2 * PAIR + 1], a[2], a[3]);
     }
 }
 

@@ -1,70 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The last warpgroup of the gemm kernel for bytes (gemm8.cu), the makers: their first thread starts
- * the copies of stages, and all four warps turn each stage's codes into operands in shared memory,
- * laid out like activations, for products with both operands there. Barriers:
+ * The last warpgroup of gemm8.cu, the makers: their first thread starts the copies of stages, and
+ * all four warps turn each stage's codes into operands in shared memory, laid out like activations,
+ * for products with both operands there. Barriers:
  *
  *     full [stage]    the copies' bytes are there       makers -> makers and consumers
  *     ready [buffer]  operands are there                makers -> consumers
- *     empty [buffer]  products have read the operands,  consumers -> makers
+ *     empty [buffer]  products have read the operands   consumers -> makers
  *                     and activations of their stage
  *
- * A stage uses buffer after buffer in turn, and a buffer that is free says that its stage of then
- * is free as well. So makers, who wait for buffers only, start the copies of the stage that is LEAD
+ * Stages use one buffer after the other, and a buffer that is free says that its stage of then is
+ * free as well. So makers, who wait for buffers only, start the copies of the stage that is LEAD
  * ahead when they begin one, and never wait for room in the ring.
  */
 #ifndef NIB_CUDA_SM90_EXPAND8_CUH
 #define NIB_CUDA_SM90_EXPAND8_CUH
 
-static constexpr int BUFFERS = NIB_SPEC_BUFFERS, LEAD = STAGES - BUFFERS;
-static_assert(LEAD >= 1 && BUFFERS <= STAGES, "barriers of buffers take the places of stages'");
-
-/* Operands: [buffer][row of W][128 bytes of columns], swizzled, at multiples of 1024. */
-static constexpr int BLOCK_BYTES = 64 * 128, BUFFER_BYTES = BLOCKS * BLOCK_BYTES;
-static constexpr int BUFFERS_AT = (BARRIERS_AT + BARRIERS * STAGES * 8 + 1023) / 1024 * 1024;
-
-enum { BARRIER_READY = BARRIER_SUMS }; /* load.cuh's place for sums, which bytes have not */
-
-/* A buffer as the one who fills or reads it counts them. */
-typedef struct nib_buffer {
-    uint32_t shared;
-    int index;
-    uint32_t parity; /* of the phase in which it is filled */
-} nib_buffer;
-
-NIB_DEVICE void nib_buffer_next(nib_buffer &b)
-{
-    b.index++;
-    if (b.index == BUFFERS) {
-        b.index = 0;
-        b.parity ^= 1;
-    }
-}
-
-NIB_DEVICE uint32_t nib_buffer_address(const nib_buffer &b)
-{
-    return b.shared + BUFFERS_AT + b.index * BUFFER_BYTES;
-}
-
-NIB_DEVICE uint32_t nib_buffer_barrier(const nib_buffer &b, int which)
-{
-    return b.shared + BARRIERS_AT + (which * STAGES + b.index) * 8;
-}
-
-/* One thread, before all others go on. Without a map every maker warp arrives for its part of act.
- */
-NIB_DEVICE void nib_bytes_barriers_begin(uint32_t shared, bool mapped)
-{
-    const nib_slot first = {shared, 0, 0};
-    for (int i = 0; i < STAGES; i++)
-        nib_barrier_init(nib_slot_barrier(first, BARRIER_FULL) + i * 8,
-                         mapped ? 1 : 1 + LOADER_WARPS);
-    for (int i = 0; i < BUFFERS; i++) {
-        nib_barrier_init(nib_slot_barrier(first, BARRIER_READY) + i * 8, LOADER_WARPS);
-        nib_barrier_init(nib_slot_barrier(first, BARRIER_EMPTY) + i * 8, CONSUMER_THREADS / 32);
-    }
-    nib_barrier_init_fence();
-}
+static constexpr int LEAD = STAGES - BUFFERS;
+static_assert(LEAD >= 1, "copies are started ahead");
 
 /* ---- copies ------------------------------------------------------------------------------- */
 
@@ -73,7 +26,7 @@ typedef struct nib_feed {
     nib_work work;
     nib_piece piece;
     nib_place place;
-    nib_slot slot;
+    nib_slot stage;
     int k;
     bool more;
 } nib_feed;
@@ -87,37 +40,58 @@ NIB_DEVICE void feed_piece(const nib_cuda_params &p, nib_feed &f)
     }
 }
 
-NIB_DEVICE nib_feed feed_begin(const nib_cuda_params &p, uint32_t shared, int cluster)
+NIB_DEVICE nib_feed feed_begin(const nib_cuda_params &p)
 {
     nib_feed f;
-    f.work = nib_work_begin(p, cluster);
-    f.slot = nib_slot{shared, 0, 0};
+    f.work = nib_work_begin(p, 1);
+    f.stage = nib_slot{0, 0};
     feed_piece(p, f);
     return f;
 }
 
 NIB_DEVICE void feed_next(const nib_cuda_params &p, nib_feed &f)
 {
-    nib_slot_next(f.slot);
+    nib_slot_next<STAGES>(f.stage);
     f.k++;
     if (f.k == f.piece.k_end)
         feed_piece(p, f);
 }
 
-NIB_DEVICE void feed_weights(const nib_cuda_mapped_params &x, const nib_feed &f, int warp)
+NIB_DEVICE void feed_weights(const nib_cuda_mapped_params &x, uint32_t shared, const nib_feed &f,
+                             int warp)
 {
     if (warp == 0 && nib_elect())
-        copy_weights(x.p, f.slot, f.place.n_block, f.k, x.mapped);
+        copy_weights(x.p, shared, f.stage, f.place.n_block, f.k, x.mapped);
     __syncwarp();
 }
 
-NIB_DEVICE void feed_act(const nib_cuda_mapped_params &x, const nib_feed &f, int warp)
+NIB_DEVICE void feed_act(const nib_cuda_mapped_params &x, uint32_t shared, const nib_feed &f,
+                         int warp)
 {
     if (!x.mapped)
-        fill_act(x.p, f.slot, f.place.m0, f.k);
+        fill_act(x.p, shared, f.stage, f.place.m0, f.k);
     else if (warp == 0 && nib_elect())
-        copy_act(x, f.slot, f.place.m0, f.k);
+        nib_tensor_copy(act_of(shared, f.stage), &x.act_map, f.k * STAGE_K, f.place.m0,
+                        full_of(shared, f.stage));
     __syncwarp();
+}
+
+/* The first stages: weights at once, and activations when the kernel before has written them. */
+NIB_DEVICE void feed_first(const nib_cuda_mapped_params &x, uint32_t shared, nib_feed &ahead,
+                           int warp)
+{
+    nib_feed f = ahead;
+#pragma unroll 1
+    for (int i = 0; i < LEAD && f.more; i++) {
+        feed_weights(x, shared, f, warp);
+        feed_next(x.p, f);
+    }
+    nib_wait_for_primary();
+#pragma unroll 1
+    for (int i = 0; i < LEAD && ahead.more; i++) {
+        feed_act(x, shared, ahead, warp);
+        feed_next(x.p, ahead);
+    }
 }
 
 /* ---- operands ----------------------------------------------------------------------------- */
@@ -152,68 +126,49 @@ NIB_DEVICE void expand_words(const nib_operands &x, uint32_t from, uint32_t to, 
     }
 }
 
-/* All of a stage; warp w makes unit w, 16 rows, of each block. */
-NIB_DEVICE void expand_stage(const nib_operands &x, const nib_slot &slot, const nib_buffer &b,
-                             int warp)
+/* All of a stage; warp w makes unit w, 16 rows, of each block. The layout is mma64x128. */
+NIB_DEVICE void expand_stage(const nib_operands &x, uint32_t weights, uint32_t operands, int warp)
 {
     constexpr int words = NIB_CODE.bits / 2, steps = 8 / words; /* 16 bytes each; steps of one */
     const int lane = nib_thread() % 32, row = warp * 16 + lane / 4;
-    const uint32_t from = nib_slot_weights(slot) + warp * 512 + lane * 16;
-    const uint32_t to = nib_buffer_address(b) + row * 128 + (lane / 4 << 4) + lane % 4 * 4;
+    const uint32_t from = weights + warp * 512 + lane * 16;
+    const uint32_t to = operands + row * 128 + (lane / 4 << 4) + lane % 4 * 4;
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++)
 #pragma unroll
         for (int i = 0; i < words; i++)
-            expand_words(x, from + block * (PLANE_BLOCK * NIB_CODE.bits) + i * 2048,
-                         to + block * BLOCK_BYTES, i * steps);
+            expand_words(x, from + block * CODE_BLOCK + i * 2048, to + block * OPERAND_BLOCK,
+                         i * steps);
 }
 
 /* ---- the makers --------------------------------------------------------------------------- */
 
-/* The first stages: weights at once, and activations when the kernel before has written them. */
-NIB_DEVICE void feed_first(const nib_cuda_mapped_params &x, nib_feed &ahead, int warp)
-{
-    nib_feed f = ahead;
-#pragma unroll 1
-    for (int i = 0; i < LEAD && f.more; i++) {
-        feed_weights(x, f, warp);
-        feed_next(x.p, f);
-    }
-    nib_wait_for_primary();
-#pragma unroll 1
-    for (int i = 0; i < LEAD && ahead.more; i++) {
-        feed_act(x, ahead, warp);
-        feed_next(x.p, ahead);
-    }
-}
-
 /* The work of the makers' warps, 0..3. */
-NIB_DEVICE void nib_make(const nib_cuda_mapped_params &x, uint32_t shared, int cluster, int warp)
+NIB_DEVICE void nib_make(const nib_cuda_mapped_params &x, uint32_t shared, int warp)
 {
     const nib_operands operands = nib_operands_begin();
-    nib_feed ahead = feed_begin(x.p, shared, cluster);
-    nib_slot slot = {shared, 0, 0};
-    nib_buffer buffer = {shared, 0, 0};
-    nib_work w = nib_work_begin(x.p, cluster);
+    nib_feed ahead = feed_begin(x.p);
+    nib_slot stage = {0, 0}, buffer = {0, 0};
+    nib_work w = nib_work_begin(x.p, 1);
     nib_piece piece;
-    feed_first(x, ahead, warp);
+    feed_first(x, shared, ahead, warp);
     while (nib_work_next(x.p, w, piece)) {
 #pragma unroll 1
         for (int k = piece.k_begin; k < piece.k_end; k++) {
-            nib_barrier_wait(nib_buffer_barrier(buffer, BARRIER_EMPTY), buffer.parity ^ 1);
+            nib_barrier_wait(empty_of(shared, buffer), buffer.parity ^ 1);
             if (ahead.more) {
-                feed_weights(x, ahead, warp);
-                feed_act(x, ahead, warp);
+                feed_weights(x, shared, ahead, warp);
+                feed_act(x, shared, ahead, warp);
                 feed_next(x.p, ahead);
             }
-            nib_barrier_wait(nib_slot_barrier(slot, BARRIER_FULL), slot.parity);
-            expand_stage(operands, slot, buffer, warp);
+            nib_barrier_wait(full_of(shared, stage), stage.parity);
+            expand_stage(operands, weights_of(shared, stage), operands_of(shared, buffer), warp);
             nib_fence_async(); /* products read these stores */
             __syncwarp();
             if (nib_thread() % 32 == 0)
-                nib_barrier_arrive(nib_buffer_barrier(buffer, BARRIER_READY));
-            nib_slot_next(slot);
-            nib_buffer_next(buffer);
+                nib_barrier_arrive(ready_of(shared, buffer));
+            nib_slot_next<STAGES>(stage);
+            nib_slot_next<BUFFERS>(buffer);
         }
     }
 }

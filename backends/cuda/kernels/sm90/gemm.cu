@@ -28,17 +28,7 @@
 
 #include "kernels/sm90/load.cuh"
 
-#ifdef NIB_SPEC_BYTES
-#include "kernels/sm90/mma8.cuh"
-
-#include "kernels/sm90/dequant8.cuh"
-
-#include "kernels/sm90/sums8.cuh"
-
-#include "kernels/sm90/mainloop8.cuh"
-#else
 #include "kernels/sm90/mainloop.cuh"
-#endif
 
 #include "kernels/sm90/output.cuh"
 
@@ -67,8 +57,8 @@ NIB_DEVICE void consume(const nib_cuda_params &p, uint32_t shared, int cluster)
         nib_wait_for_primary(); /* it may have used the workspace, and written scales of act */
         if (cluster > 1) {
             exchange_parts(shared, cluster, thread, s);
-            tokens = columns_of_block(cluster) * 8;
-            m0 += tokens * (int)nib_cluster_rank();
+            tokens = columns_left(cluster) * 8;
+            m0 += columns_of_block(cluster) * 8 * (int)nib_cluster_rank();
         } else if (piece.k_end < p.k_blocks) {
             leave_part(p, thread, s);
             continue;
@@ -84,7 +74,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, NIB_SPEC_RESIDENT)
 {
     extern __shared__ __align__(1024) uint8_t memory[];
     const uint32_t shared = nib_shared_address(memory);
-    const int warp = nib_thread() / 32, cluster = (int)nib_cluster_size();
+    const int warp =
+        __shfl_sync(~0u, nib_thread() / 32, 0); /* the same in all lanes, and known to be */
+    const int cluster = (int)nib_cluster_size();
     nib_allow_dependents();
     if (nib_thread() == 0)
         nib_barriers_begin(shared, x.mapped);

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gemm kernel of Hopper for activations of 8 bits and many rows of them: both operands of its
- * products are in shared memory. Beside it, gemm.cu keeps W's in registers (mainloop8.cuh), which
- * is the better way for few rows: there a code is made an operand by the warps that multiply it,
- * but registers are what products and arithmetic share. Here a third warpgroup, the makers, does
- * that work for two consumers:
+ * The gemm kernel of Hopper for activations of 8 bits, any number of rows of them. Both operands of
+ * its products are in shared memory: from registers, as gemm.cu has W's, products and the
+ * arithmetic that makes operands meet at the ports of the registers, and 128 tokens took 1300
+ * cycles a stage on an H200 instead of 512. Here a third warpgroup, the makers, works for two
+ * consumers, each of 64 rows of W:
  *
- *     makers        copies of stage i + LEAD | codes of stage i to operands
- *     consumers     products of a unit | its sums to the totals, while the other one multiplies
+ *     makers      copies of stage i + LEAD, codes of stage i to operands
+ *     consumers   products of a unit | its sums to the totals, while the other one multiplies
  *
- * Work is dealt out by work.cuh, tiles end in output.cuh, as in gemm.cu. variants/sm90_gemm.c
- * launches it.
+ * In the order of the data: work.cuh deals out tiles, load8.cuh and expand8.cuh are the makers',
+ * sums8.cuh and this file the consumers', output.cuh ends tiles. variants/sm90_gemm8.c launches it:
+ *
+ *     grid.x   blocks, which stay and take tiles
+ *     shared   the ring, operands, room for sums on their way out, barriers
  */
 #include "nib_spec.h"
 
@@ -30,7 +33,7 @@
 
 #include "kernels/sm90/work.cuh"
 
-#include "kernels/sm90/load.cuh"
+#include "kernels/sm90/load8.cuh"
 
 #include "kernels/sm90/mma8.cuh"
 
@@ -41,8 +44,8 @@
 #include "kernels/sm90/expand8.cuh"
 
 /* Registers of a thread: at the start the same for all, then makers give most of theirs away. */
-static constexpr int REGISTERS_BEGIN = 65536 / THREADS / 8 * 8;
-static constexpr int REGISTERS_MAKER = 72;
+static constexpr int REGISTERS_BEGIN = 65536 / NIB_SPEC_RESIDENT / THREADS / 8 * 8;
+static constexpr int REGISTERS_MAKER = NIB_SPEC_RESIDENT > 1 ? 56 : 72;
 static constexpr int REGISTERS_CONSUMER =
     (REGISTERS_BEGIN * THREADS - REGISTERS_MAKER * 128) / CONSUMER_THREADS / 8 * 8;
 
@@ -59,7 +62,7 @@ struct state {
 
 NIB_DEVICE void state_begin(const nib_cuda_params &p, int thread, state &s)
 {
-    s.operands = thread / 128 * BLOCK_BYTES;
+    s.operands = thread / 128 * OPERAND_BLOCK;
     s.scales = scales_place(p, thread);
     s.one_scale = p.one_scale;
 }
@@ -96,72 +99,63 @@ NIB_DEVICE void run_units(uint64_t a, uint64_t b, uint32_t scales, uint32_t empt
 }
 
 /* Sums the products of `count` stages in s.tot. */
-NIB_DEVICE void run_stages(int count, nib_slot &slot, nib_buffer &buffer, state &s)
+NIB_DEVICE void run_stages(int count, uint32_t shared, nib_slot &stage, nib_slot &buffer, state &s)
 {
 #pragma unroll
     for (int i = 0; i < NIB_UNIT_COUNT; i++)
         s.tot[0][i] = 0.0f;
 #pragma unroll 1
     for (int i = 0; i < count; i++) {
-        nib_barrier_wait(nib_slot_barrier(slot, BARRIER_FULL), slot.parity);
-        nib_barrier_wait(nib_buffer_barrier(buffer, BARRIER_READY), buffer.parity);
-        run_units<0>(nib_act_matrix(nib_buffer_address(buffer) + s.operands),
-                     nib_act_matrix(nib_slot_act(slot)), nib_slot_weights(slot) + s.scales,
-                     nib_buffer_barrier(buffer, BARRIER_EMPTY), s);
-        nib_slot_next(slot);
-        nib_buffer_next(buffer);
+        nib_barrier_wait(full_of(shared, stage), stage.parity);
+        nib_barrier_wait(ready_of(shared, buffer), buffer.parity);
+        run_units<0>(nib_bytes_matrix(operands_of(shared, buffer) + s.operands),
+                     nib_bytes_matrix(act_of(shared, stage)), weights_of(shared, stage) + s.scales,
+                     empty_of(shared, buffer), s);
+        nib_slot_next<STAGES>(stage);
+        nib_slot_next<BUFFERS>(buffer);
     }
 }
 
 /* All pieces of the block. */
-NIB_DEVICE void consume(const nib_cuda_params &p, uint32_t shared, int cluster)
+NIB_DEVICE void consume(const nib_cuda_params &p, uint32_t shared)
 {
     const int thread = nib_thread();
-    nib_work w = nib_work_begin(p, cluster);
-    nib_slot slot = {shared, 0, 0};
-    nib_buffer buffer = {shared, 0, 0};
+    nib_work w = nib_work_begin(p, 1);
+    nib_slot stage = {0, 0}, buffer = {0, 0};
     nib_piece piece;
     state s;
     state_begin(p, thread, s);
     while (nib_work_next(p, w, piece)) {
         const nib_place place = nib_place_of(p, piece.tile);
-        int64_t m0 = place.m0;
-        int tokens = TILE_M;
-        run_stages(piece.k_end - piece.k_begin, slot, buffer, s);
+        run_stages(piece.k_end - piece.k_begin, shared, stage, buffer, s);
         nib_wait_for_primary(); /* it may have used the workspace, and written scales of act */
-        if (cluster > 1) {
-            exchange_parts(shared, cluster, thread, s);
-            tokens = columns_of_block(cluster) * 8;
-            m0 += tokens * (int)nib_cluster_rank();
-        } else if (piece.k_end < p.k_blocks) {
+        if (piece.k_end < p.k_blocks) {
             leave_part(p, thread, s);
             continue;
-        } else if (piece.k_begin > 0) {
-            take_parts(p, w, piece, thread, s);
         }
-        store_tile(p, shared, place.n_block, m0, tokens, thread, s);
+        if (piece.k_begin > 0)
+            take_parts(p, w, piece, thread, s);
+        store_tile(p, shared, place.n_block, place.m0, TILE_M, thread, s);
     }
 }
 
 /* ---- the block ---------------------------------------------------------------------------- */
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, NIB_SPEC_RESIDENT)
     nib_gemm(const __grid_constant__ nib_cuda_mapped_params x)
 {
     extern __shared__ __align__(1024) uint8_t memory[];
     const uint32_t shared = nib_shared_address(memory);
-    const int warp = nib_thread() / 32, cluster = (int)nib_cluster_size();
+    const int warp = nib_thread() / 32;
     nib_allow_dependents();
     if (nib_thread() == 0)
-        nib_bytes_barriers_begin(shared, x.mapped);
+        barriers_begin(shared, x.mapped);
     __syncthreads(); /* barriers are there */
     if (warp >= CONSUMER_THREADS / 32) {
         nib_registers_shrink<REGISTERS_MAKER>();
-        nib_make(x, shared, cluster, warp - CONSUMER_THREADS / 32);
-        if (cluster > 1)
-            exchange_nothing();
+        nib_make(x, shared, warp - CONSUMER_THREADS / 32);
     } else {
         nib_registers_grow<REGISTERS_CONSUMER>();
-        consume(x.p, shared, cluster);
+        consume(x.p, shared);
     }
 }

@@ -4,20 +4,27 @@
  * with 128 k of the block's tile, is filled by the last warpgroup, the loaders, and read by the
  * others, a consumer each for 64 rows of W. Barriers of a stage:
  *
- *     full    the copies' bytes are there     loaders -> consumers
- *     sums    sums of activations are there   loaders -> consumers (ACT_SUMS)
- *     empty   all consumers have read it      consumers -> loaders
+ *     weights   codes, scales and zeros are there   loaders -> consumers
+ *     act       activations are there               loaders -> consumers
+ *     sums      their sums are there (ACT_SUMS)     loaders -> consumers
+ *     empty     all consumers have read it          consumers -> loaders
  *
- * One thread starts all copies: codes, scales and zeros lie in pieces of a stage's size (bulk
- * copies), activations come by the map of act (tensor copies, boxes of 128 bytes of columns).
- * Weights of the whole ring are on their way before the kernel waits for the one before it.
- * variants/sm90_gemm.c computes the same sizes.
+ * Each loader warp has its own part, and one thread that starts its copies: at some hundred clocks
+ * a stage one alone would be too slow for all.
+ *
+ *     warp 0   codes              1-D copies of whole blocks
+ *     warp 1   activations        by their map, two boxes of 64 columns
+ *     warp 2   scales and zeros   1-D copies of as many groups as a stage has
+ *     warp 3   sums of activations that have come
+ *
+ * Only activations are waited for when the kernel before this one still runs. Where they have no
+ * map, all loaders fetch them, beside their own part. variants/sm90_gemm.c computes the same sizes.
  */
 #ifndef NIB_CUDA_SM90_LOAD_CUH
 #define NIB_CUDA_SM90_LOAD_CUH
 
 static constexpr int STAGES = NIB_SPEC_STAGES;
-static constexpr int LOADER_WARPS = 4;
+enum { LOADS_CODES, LOADS_ACT, LOADS_VALUES, LOADS_SUMS, LOADER_WARPS };
 
 static constexpr int PLANE_BLOCK = 64 * STAGE_K / 8; /* bytes of a block of codes, for each bit */
 
@@ -41,18 +48,17 @@ static constexpr bool ACT_SUMS = NIB_OFFSET != 0 || FLOAT_ZERO || CODE_ZERO;
 
 /* ---- shared memory ------------------------------------------------------------------------ */
 
-/* Sizes and places in bytes. Activations of a stage are two boxes of 64 columns, or one of 128
- * of 8 bits, [token][128 bytes] swizzled, at multiples of 1024. The rest of a stage:
+/* Sizes and places in bytes. Activations of a stage are two boxes of 64 columns, [token][128
+ * bytes] swizzled, at multiples of 1024. The rest of a stage:
  *
  *     codes [plane][block]   scales, zeros [block][chunk][64]   sums [chunk][token] f32
  */
-static constexpr int ACT_BYTES = NIB_BYTES ? 1 : 2, ACT_BOXES = STAGE_K * ACT_BYTES / 128;
-static constexpr int ACT_BOX = TILE_M * 128, ACT_STAGE = ACT_BOXES * ACT_BOX;
+static constexpr int ACT_BOX = TILE_M * 128, ACT_STAGE = 2 * ACT_BOX;
 static constexpr int SCALES_AT = BLOCKS * PLANE_BLOCK * NIB_CODE.bits;
 static constexpr int ZEROS_AT = SCALES_AT + BLOCKS * CHUNKS * 64 * SCALE_BYTES;
 static constexpr int SUMS_AT = ZEROS_AT + BLOCKS * CHUNKS * 64 * ZERO_BYTES;
 static constexpr int WEIGHT_STAGE = SUMS_AT + (ACT_SUMS ? CHUNKS * TILE_M * 4 : 0);
-static constexpr int COPIED_BYTES = SUMS_AT; /* what bulk copies bring of a stage */
+static constexpr int VALUES_BYTES = SUMS_AT - SCALES_AT;
 static_assert(WEIGHT_STAGE % 16 == 0, "bulk copies want multiples of 16");
 
 /* Sums on their way out, [token][64 + 4] f32 for each consumer: see output.cuh. */
@@ -64,7 +70,7 @@ static constexpr int OUT_AT = WEIGHTS_AT + STAGES * WEIGHT_STAGE;
 static constexpr int TABLE_AT = OUT_AT + BLOCKS * OUT_BYTES;
 static constexpr int BARRIERS_AT = TABLE_AT + NIB_TABLE_BYTES;
 
-enum { BARRIER_FULL, BARRIER_EMPTY, BARRIER_SUMS, BARRIERS };
+enum { BARRIER_WEIGHTS, BARRIER_ACT, BARRIER_SUMS, BARRIER_EMPTY };
 
 /* A stage of the ring, as the one who fills or reads it counts them. */
 typedef struct nib_slot {
@@ -103,9 +109,10 @@ NIB_DEVICE void nib_barriers_begin(uint32_t shared, bool mapped)
 {
     nib_slot slot = {shared, 0, 0};
     for (int i = 0; i < STAGES; i++) {
-        nib_barrier_init(nib_slot_barrier(slot, BARRIER_FULL), mapped ? 1 : 1 + LOADER_WARPS);
+        nib_barrier_init(nib_slot_barrier(slot, BARRIER_WEIGHTS), VALUES_BYTES > 0 ? 2 : 1);
+        nib_barrier_init(nib_slot_barrier(slot, BARRIER_ACT), mapped ? 1 : LOADER_WARPS);
         nib_barrier_init(nib_slot_barrier(slot, BARRIER_EMPTY), CONSUMER_THREADS / 32);
-        nib_barrier_init(nib_slot_barrier(slot, BARRIER_SUMS), LOADER_WARPS - 1);
+        nib_barrier_init(nib_slot_barrier(slot, BARRIER_SUMS), 1);
         slot.index++;
     }
     nib_barrier_init_fence();
@@ -113,20 +120,51 @@ NIB_DEVICE void nib_barriers_begin(uint32_t shared, bool mapped)
 
 /* ---- weights ------------------------------------------------------------------------------ */
 
+/* The blocks of the layout that a tile has. */
+struct tile_blocks {
+    int n[BLOCKS];
+};
+
+NIB_DEVICE tile_blocks blocks_of(const nib_cuda_params &p, int n_block)
+{
+    tile_blocks blocks;
+#pragma unroll
+    for (int i = 0; i < BLOCKS; i++)
+        blocks.n[i] = nib_block_of(p, n_block, i);
+    return blocks;
+}
+
 /* Planes follow each other in a stage. */
 template <int PLANE> NIB_CONSTEXPR int codes_place(void)
 {
     return BLOCKS * PLANE_BLOCK * nib_plane_shift(PLANE);
 }
 
-/* `block`: of the layout, that of the stage. */
 template <int PLANE>
-NIB_DEVICE void copy_plane(const nib_cuda_params &p, int64_t block, int index, uint32_t stage,
-                           uint32_t full)
+NIB_DEVICE void copy_plane(const nib_cuda_params &p, const tile_blocks &blocks, int k,
+                           uint32_t stage, uint32_t barrier)
 {
     constexpr int bytes = PLANE_BLOCK * nib_plane_bits(PLANE);
-    nib_bulk_copy(stage + codes_place<PLANE>() + index * bytes,
-                  (const uint8_t *)p.codes[PLANE] + block * bytes, bytes, full);
+#pragma unroll
+    for (int i = 0; i < BLOCKS; i++)
+        nib_bulk_copy(stage + codes_place<PLANE>() + i * bytes,
+                      (const uint8_t *)p.codes[PLANE] +
+                          ((int64_t)blocks.n[i] * p.k_blocks + k) * bytes,
+                      bytes, barrier);
+}
+
+/* One thread. */
+NIB_DEVICE void copy_codes(const nib_cuda_params &p, const nib_slot &slot,
+                           const tile_blocks &blocks, int k)
+{
+    const uint32_t stage = nib_slot_weights(slot);
+    const uint32_t barrier = nib_slot_barrier(slot, BARRIER_WEIGHTS);
+    nib_barrier_expect(barrier, SCALES_AT);
+    copy_plane<0>(p, blocks, k, stage, barrier);
+    if constexpr (NIB_PLANES > 1)
+        copy_plane<1>(p, blocks, k, stage, barrier);
+    if constexpr (NIB_PLANES > 2)
+        copy_plane<2>(p, blocks, k, stage, barrier);
 }
 
 /* Scales or zeros, BYTES each, of a block's chunks in stage k. The last stage may reach beyond the
@@ -134,46 +172,40 @@ NIB_DEVICE void copy_plane(const nib_cuda_params &p, int64_t block, int index, u
  * not be a number. */
 template <int BYTES>
 NIB_DEVICE void copy_groups(const nib_cuda_params &p, const void *array, int n_block, int k,
-                            uint32_t to, uint32_t full)
+                            uint32_t to, uint32_t barrier)
 {
-    const int first = k * CHUNKS;
-    const uint8_t *block = (const uint8_t *)array + n_block * p.groups * (64 * BYTES);
-    if (p.group == CHUNK_K && first + CHUNKS <= p.groups) {
-        nib_bulk_copy(to, block + (int64_t)first * (64 * BYTES), CHUNKS * 64 * BYTES, full);
+    const int first = k * CHUNKS, groups = (int)p.groups;
+    const uint8_t *block = (const uint8_t *)array;
+    if (!p.one_scale)
+        block += (int64_t)n_block * groups * (64 * BYTES);
+    if ((int)p.group == CHUNK_K && first + CHUNKS <= groups) {
+        nib_bulk_copy(to, block + (int64_t)first * (64 * BYTES), CHUNKS * 64 * BYTES, barrier);
         return;
     }
-    if (p.one_scale)
-        block = (const uint8_t *)array;
 #pragma unroll 1
     for (int i = 0; i < CHUNKS; i++) {
         const int group = NIB_SPEC_GROUP == 0 ? 0 : (first + i) * CHUNK_K / (int)p.group;
         nib_bulk_copy(to + i * (64 * BYTES),
-                      block + (int64_t)nib_minimum(group, (int)p.groups - 1) * (64 * BYTES),
-                      64 * BYTES, full);
+                      block + (int64_t)nib_minimum(group, groups - 1) * (64 * BYTES), 64 * BYTES,
+                      barrier);
     }
 }
 
-/* One thread: announces all bytes of a stage and starts the copies of its weights. */
-NIB_DEVICE void copy_weights(const nib_cuda_params &p, const nib_slot &slot, int n_block, int k,
-                             bool mapped)
+/* One thread. */
+NIB_DEVICE void copy_values(const nib_cuda_params &p, const nib_slot &slot,
+                            const tile_blocks &blocks, int k)
 {
-    const uint32_t stage = nib_slot_weights(slot), full = nib_slot_barrier(slot, BARRIER_FULL);
-    nib_barrier_expect(full, COPIED_BYTES + (mapped ? ACT_STAGE : 0));
+    const uint32_t stage = nib_slot_weights(slot);
+    const uint32_t barrier = nib_slot_barrier(slot, BARRIER_WEIGHTS);
+    nib_barrier_expect(barrier, VALUES_BYTES);
 #pragma unroll
     for (int i = 0; i < BLOCKS; i++) {
-        const int n = nib_block_of(p, n_block, i);
-        const int64_t block = (int64_t)n * p.k_blocks + k;
-        copy_plane<0>(p, block, i, stage, full);
-        if constexpr (NIB_PLANES > 1)
-            copy_plane<1>(p, block, i, stage, full);
-        if constexpr (NIB_PLANES > 2)
-            copy_plane<2>(p, block, i, stage, full);
         if constexpr (SCALED)
-            copy_groups<SCALE_BYTES>(p, p.scales, n, k,
-                                     stage + SCALES_AT + i * (CHUNKS * 64 * SCALE_BYTES), full);
+            copy_groups<SCALE_BYTES>(p, p.scales, blocks.n[i], k,
+                                     stage + SCALES_AT + i * (CHUNKS * 64 * SCALE_BYTES), barrier);
         if constexpr (ZEROED)
-            copy_groups<ZERO_BYTES>(p, p.zeros, n, k,
-                                    stage + ZEROS_AT + i * (CHUNKS * 64 * ZERO_BYTES), full);
+            copy_groups<ZERO_BYTES>(p, p.zeros, blocks.n[i], k,
+                                    stage + ZEROS_AT + i * (CHUNKS * 64 * ZERO_BYTES), barrier);
     }
 }
 
@@ -182,11 +214,10 @@ NIB_DEVICE void copy_weights(const nib_cuda_params &p, const nib_slot &slot, int
 /* One thread. */
 NIB_DEVICE void copy_act(const nib_cuda_mapped_params &x, const nib_slot &slot, int m0, int k)
 {
-    const uint32_t act = nib_slot_act(slot), full = nib_slot_barrier(slot, BARRIER_FULL);
-#pragma unroll
-    for (int i = 0; i < ACT_BOXES; i++)
-        nib_tensor_copy(act + i * ACT_BOX, &x.act_map, k * STAGE_K + i * (128 / ACT_BYTES), m0,
-                        full);
+    const uint32_t act = nib_slot_act(slot), full = nib_slot_barrier(slot, BARRIER_ACT);
+    nib_barrier_expect(full, ACT_STAGE);
+    nib_tensor_copy(act, &x.act_map, k * STAGE_K, m0, full);
+    nib_tensor_copy(act + ACT_BOX, &x.act_map, k * STAGE_K + 64, m0, full);
 }
 
 /* All loaders, from any address: a 16-byte piece of a row at a time, to where the tensor copy would
@@ -194,21 +225,18 @@ NIB_DEVICE void copy_act(const nib_cuda_mapped_params &x, const nib_slot &slot, 
 NIB_DEVICE void fill_act(const nib_cuda_params &p, const nib_slot &slot, int m0, int k)
 {
     const uint32_t act = nib_slot_act(slot);
-    constexpr int pieces = 8 * ACT_BOXES, piece_columns = 16 / ACT_BYTES;
-    const int thread = nib_thread() % 128, piece = thread % pieces;
-    const int64_t column = (int64_t)k * STAGE_K + piece * piece_columns;
+    const int thread = nib_thread() % 128, piece = thread & 15;
+    const int64_t column = (int64_t)k * STAGE_K + piece * 8;
     const int columns = (int)(p.k - column);
 #pragma unroll 1
-    for (int row = thread / pieces; row < TILE_M; row += 128 / pieces) {
+    for (int row = thread >> 4; row < TILE_M; row += 8) {
         uint32_t words[4] = {0, 0, 0, 0};
         if (m0 + row < p.m) {
-            const uint8_t *from =
-                (const uint8_t *)p.act + ((m0 + row) * p.lda + column) * ACT_BYTES;
+            const uint8_t *from = (const uint8_t *)p.act + ((m0 + row) * p.lda + column) * 2;
 #pragma unroll
-            for (int i = 0; i < piece_columns; i++)
+            for (int i = 0; i < 8; i++)
                 if (i < columns)
-                    words[i * ACT_BYTES / 4] |= nib_load_element<ACT_BYTES>(from, i)
-                                                << (8 * ACT_BYTES * i % 32);
+                    words[i / 2] |= nib_load_element<2>(from, i) << (16 * (i % 2));
         }
         nib_shared_store4(act + (piece >> 3) * ACT_BOX + row * 128 + (((piece ^ row) & 7) << 4),
                           words);
@@ -216,7 +244,7 @@ NIB_DEVICE void fill_act(const nib_cuda_params &p, const nib_slot &slot, int m0,
     nib_fence_async(); /* the products read these stores */
     __syncwarp();
     if (thread % 32 == 0)
-        nib_barrier_arrive(nib_slot_barrier(slot, BARRIER_FULL));
+        nib_barrier_arrive(nib_slot_barrier(slot, BARRIER_ACT));
 }
 
 /* ---- sums of activations ------------------------------------------------------------------ */
@@ -248,102 +276,100 @@ NIB_DEVICE void sum_tokens(uint32_t act, uint32_t sums, int first)
     }
 }
 
-/* All loader warps but the first, of a stage that may be on its way still. */
-NIB_DEVICE void sum_act(const nib_slot &slot, int warp)
+/* One warp, of a stage that may be on its way still. */
+NIB_DEVICE void sum_act(const nib_slot &slot)
 {
-    nib_barrier_wait(nib_slot_barrier(slot, BARRIER_FULL), slot.parity);
     const uint32_t sums = nib_slot_weights(slot) + SUMS_AT;
+    nib_barrier_wait(nib_slot_barrier(slot, BARRIER_ACT), slot.parity);
 #pragma unroll 1
-    for (int first = (warp - 1) * 8; first < TILE_M; first += (LOADER_WARPS - 1) * 8)
+    for (int first = 0; first < TILE_M; first += 8)
         sum_tokens(nib_slot_act(slot), sums, first);
-    __syncwarp();
+    __syncwarp(); /* all lanes' sums are there */
     if (nib_thread() % 32 == 0)
         nib_barrier_arrive(nib_slot_barrier(slot, BARRIER_SUMS));
 }
 
 /* ---- the loaders -------------------------------------------------------------------------- */
 
-/* Weights of the first piece, as many stages as there are; nothing that an earlier kernel writes.
- * Returns how many. */
-NIB_DEVICE int load_ahead(const nib_cuda_mapped_params &x, nib_slot slot, nib_work w)
+/* Part PART of a stage: sums by a whole warp, the others by one thread. */
+template <int PART>
+NIB_DEVICE void load_part(const nib_cuda_mapped_params &x, const nib_slot &slot,
+                          const tile_blocks &blocks, int m0, int k)
 {
-    nib_piece piece;
-    if (!nib_work_next(x.p, w, piece))
-        return 0;
-    const nib_place place = nib_place_of(x.p, piece.tile);
-    const int count = nib_minimum(STAGES, piece.k_end - piece.k_begin);
-#pragma unroll 1
-    for (int i = 0; i < count; i++) {
-        copy_weights(x.p, slot, place.n_block, piece.k_begin + i, x.mapped);
-        nib_slot_next(slot);
-    }
-    return count;
+    if constexpr (PART == LOADS_CODES)
+        copy_codes(x.p, slot, blocks, k);
+    else if constexpr (PART == LOADS_ACT)
+        copy_act(x, slot, m0, k);
+    else if constexpr (PART == LOADS_VALUES)
+        copy_values(x.p, slot, blocks, k);
+    else
+        sum_act(slot);
 }
 
-/* With a map: one thread of warp 0 starts all copies, the others sum. */
-NIB_DEVICE void load_mapped(const nib_cuda_mapped_params &x, nib_slot slot, nib_work w)
+/* All stages' part PART. */
+template <int PART>
+NIB_DEVICE void load_parts(const nib_cuda_mapped_params &x, nib_slot slot, nib_work w)
 {
     nib_piece piece;
-    int ahead = load_ahead(x, slot, w);
-    nib_wait_for_primary(); /* act may be its output */
     while (nib_work_next(x.p, w, piece)) {
         const nib_place place = nib_place_of(x.p, piece.tile);
+        const tile_blocks blocks = blocks_of(x.p, place.n_block);
 #pragma unroll 1
         for (int k = piece.k_begin; k < piece.k_end; k++) {
-            if (ahead > 0) {
-                ahead--;
-            } else {
+            if constexpr (PART != LOADS_SUMS) /* whose stages are filled by others */
                 nib_barrier_wait(nib_slot_barrier(slot, BARRIER_EMPTY), slot.parity ^ 1);
-                copy_weights(x.p, slot, place.n_block, k, true);
-            }
-            copy_act(x, slot, place.m0, k);
+            load_part<PART>(x, slot, blocks, place.m0, k);
             nib_slot_next(slot);
         }
     }
 }
 
+/* The same of all parts, with activations from any address. */
 NIB_DEVICE void load_unmapped(const nib_cuda_mapped_params &x, nib_slot slot, nib_work w, int warp)
 {
     nib_piece piece;
-    nib_wait_for_primary(); /* act may be its output */
     while (nib_work_next(x.p, w, piece)) {
         const nib_place place = nib_place_of(x.p, piece.tile);
+        const tile_blocks blocks = blocks_of(x.p, place.n_block);
 #pragma unroll 1
         for (int k = piece.k_begin; k < piece.k_end; k++) {
             nib_barrier_wait(nib_slot_barrier(slot, BARRIER_EMPTY), slot.parity ^ 1);
-            if (warp == 0 && nib_elect())
-                copy_weights(x.p, slot, place.n_block, k, false);
+            if (warp == LOADS_CODES && nib_elect())
+                copy_codes(x.p, slot, blocks, k);
+            if (VALUES_BYTES > 0 && warp == LOADS_VALUES && nib_elect())
+                copy_values(x.p, slot, blocks, k);
             __syncwarp();
             fill_act(x.p, slot, place.m0, k);
-            if (ACT_SUMS && warp > 0)
-                sum_act(slot, warp);
+            if (ACT_SUMS && warp == LOADS_SUMS)
+                sum_act(slot);
             nib_slot_next(slot);
         }
     }
 }
 
-NIB_DEVICE void sum_mapped(const nib_cuda_mapped_params &x, nib_slot slot, nib_work w, int warp)
-{
-    nib_piece piece;
-    while (nib_work_next(x.p, w, piece))
-#pragma unroll 1
-        for (int k = piece.k_begin; k < piece.k_end; k++) {
-            sum_act(slot, warp);
-            nib_slot_next(slot);
-        }
-}
-
-/* The work of the loaders' warps, 0..3. */
+/* The work of the loaders' warps. */
 NIB_DEVICE void nib_load(const nib_cuda_mapped_params &x, uint32_t shared, int cluster, int warp)
 {
     const nib_slot slot = {shared, 0, 0};
     const nib_work w = nib_work_begin(x.p, cluster);
-    if (!x.mapped)
+    if (!x.mapped) {
+        nib_wait_for_primary(); /* act may be its output */
         load_unmapped(x, slot, w, warp);
-    else if (warp > 0 && ACT_SUMS)
-        sum_mapped(x, slot, w, warp);
-    else if (warp == 0 && nib_elect())
-        load_mapped(x, slot, w);
+    } else if (warp == LOADS_CODES) {
+        if (nib_elect())
+            load_parts<LOADS_CODES>(x, slot, w);
+    } else if (warp == LOADS_ACT) {
+        if (nib_elect()) {
+            nib_map_prefetch(&x.act_map);
+            nib_wait_for_primary();
+            load_parts<LOADS_ACT>(x, slot, w);
+        }
+    } else if (VALUES_BYTES > 0 && warp == LOADS_VALUES) {
+        if (nib_elect())
+            load_parts<LOADS_VALUES>(x, slot, w);
+    } else if (ACT_SUMS && warp == LOADS_SUMS) {
+        load_parts<LOADS_SUMS>(x, slot, w);
+    }
     __syncwarp();
 }
 

@@ -26,17 +26,23 @@
 static constexpr int UNIT_M = NIB_SPEC_UNIT_M, HALVES = TILE_M / UNIT_M;
 static_assert(HALVES * UNIT_M == TILE_M && HALVES <= 2, "a set of sums for each half");
 
+/* Blocks that share a multiprocessor have registers for one set, and each other's products to run
+ * beside what they do between their own. */
+static constexpr int SETS = NIB_SPEC_RESIDENT > 1 ? 1 : 2;
+static_assert(SETS >= HALVES, "a set of sums for each half");
+
 /* Steps of 16 columns: of a stage, of a unit, and those whose operands are made at a time. */
 static constexpr int STEPS = STAGE_K / 16, UNIT_STEPS = CHUNK_K / 16;
 static constexpr int BATCH = UNIT_STEPS == 1 ? 1 : 2, UNIT_BATCHES = UNIT_STEPS / BATCH;
 
 /* Registers for operands: of each step, and others for the first batch of every second stage where
  * the stage before may still read the first ones. */
-static constexpr int A_STEPS = CHUNKS == 1 ? STEPS + BATCH : STEPS;
+static constexpr bool A_ALTERNATES = CHUNKS == 1 && SETS == 2;
+static constexpr int A_STEPS = A_ALTERNATES ? STEPS + BATCH : STEPS;
 
 NIB_CONSTEXPR int a_place(int step, int parity)
 {
-    return CHUNKS == 1 && step < BATCH && parity ? STEPS + step : step;
+    return A_ALTERNATES && step < BATCH && parity ? STEPS + step : step;
 }
 
 /* Whether sums of activations meet sums of codes before their scale. */
@@ -51,7 +57,7 @@ struct group_values {
 
 /* What a lane works on. */
 struct state {
-    float tot[HALVES][NIB_UNIT_COUNT], acc[2][NIB_UNIT_COUNT];
+    float tot[HALVES][NIB_UNIT_COUNT], acc[SETS][NIB_UNIT_COUNT];
     uint32_t a[A_STEPS][NIB_LIMBS][4];
     uint32_t q[NIB_WORDS];
     uint32_t addend[2];                        /* of integers */
@@ -166,17 +172,21 @@ template <int CHUNK> NIB_DEVICE void fetch_group(uint32_t weights, state &s, gro
 /* Operands of steps STEP .. STEP + COUNT - 1 of a stage. */
 template <int STEP, int COUNT, int PARITY> NIB_DEVICE void make_operands(state &s)
 {
-    nib_dequant<STEP>(s.q, s.table, s.addend, s.a[a_place(STEP, PARITY)]);
+    constexpr int at = a_place(STEP, PARITY);
+    nib_dequant<STEP>(s.q, s.table, s.addend, s.a[at]);
+#pragma unroll
+    for (int limb = 0; limb < NIB_LIMBS; limb++)
+        nib_hold(s.a[at][limb]);
     if constexpr (COUNT > 1)
         make_operands<STEP + 1, COUNT - 1, PARITY>(s);
 }
 
 /* Products of the same steps with the tokens of a half. ADD: not the first of their unit. */
 template <int STEP, int COUNT, int PARITY, bool ADD>
-NIB_DEVICE void multiply(uint64_t act, float (&acc)[NIB_UNIT_COUNT], const state &s)
+NIB_DEVICE void multiply(uint32_t act, float (&acc)[NIB_UNIT_COUNT], const state &s)
 {
     constexpr int at = a_place(STEP, PARITY);
-    const uint64_t b = act + (STEP / 4 * ACT_BOX + STEP % 4 * 32) / 16;
+    const uint32_t b = act + (STEP / 4 * ACT_BOX + STEP % 4 * 32) / 16;
     nib_unit_multiply<ADD>(acc, s.a[at][0], b);
 #pragma unroll
     for (int limb = 1; limb < NIB_LIMBS; limb++)
@@ -188,7 +198,7 @@ NIB_DEVICE void multiply(uint64_t act, float (&acc)[NIB_UNIT_COUNT], const state
 /* Starts all products of a unit, FIRST its first step in the stage. MAKE: and makes all operands
  * but those of the first batch. */
 template <int FIRST, int PARITY, bool MAKE, int INDEX = 0>
-NIB_DEVICE void start_unit(uint64_t act, float (&acc)[NIB_UNIT_COUNT], state &s)
+NIB_DEVICE void start_unit(uint32_t act, float (&acc)[NIB_UNIT_COUNT], state &s)
 {
     constexpr int step = FIRST + INDEX * BATCH;
     if constexpr (MAKE && INDEX > 0)
@@ -233,30 +243,51 @@ NIB_DEVICE void add_up(float (&acc)[NIB_UNIT_COUNT], const group_values &v, int 
 
 /* ---- a stage ------------------------------------------------------------------------------ */
 
-NIB_DEVICE void release(const nib_slot &slot)
+/* This warp needs a stage no more; `empty`: its barrier. */
+NIB_DEVICE void release(uint32_t empty)
 {
     if (nib_thread() % 32 == 0)
-        nib_barrier_arrive(nib_slot_barrier(slot, BARRIER_EMPTY));
+        nib_barrier_arrive(empty);
+}
+
+/* Ends the unit before; with a stage's first also the stage before, whose
+ * barrier is `last`. A branch, so that it
+ * does not move in front of the products that it is to run beside. */
+template <int CHUNK>
+NIB_DEVICE void end_before(float (&acc)[NIB_UNIT_COUNT], uint32_t last, bool first, state &s)
+{
+    if (CHUNK > 0 || !first) {
+        add_up(acc, s.before, (HALVES - 1) * UNIT_M, s, s.tot[HALVES - 1]);
+        if (CHUNK == 0)
+            release(last);
+    }
 }
 
 /* The group CHUNK of a stage, and the end of the unit before. PARITY: of the stage, where sets of
- * sums and registers alternate from stage to stage. `last`: the stage before, free after its last
- * unit. */
+ * sums and registers alternate from stage to stage. `last`: barrier of the stage before. */
 template <int CHUNK, int PARITY>
-NIB_DEVICE void run_group(uint32_t weights, uint64_t act, const nib_slot &last, bool first,
-                          state &s)
+NIB_DEVICE void run_group(const nib_slot &slot, uint32_t last, bool first, state &s)
 {
-    constexpr int step = CHUNK * UNIT_STEPS, set = HALVES == 2 ? 0 : (CHUNK + PARITY) % 2;
+    constexpr int step = CHUNK * UNIT_STEPS, unit = HALVES == 2 ? 0 : CHUNK + PARITY;
+    constexpr int set = unit % SETS, other = (unit + 1) % SETS;
+    const uint32_t weights = nib_slot_weights(slot), act = nib_act_matrix(nib_slot_act(slot));
     group_values v;
     fetch_group<CHUNK>(weights, s, v);
-    make_operands<step, BATCH, PARITY>(s);
+    if constexpr (SETS == 2)
+        make_operands<step, BATCH, PARITY>(s);
     if constexpr (CHUNK == 0)
+        nib_barrier_wait(nib_slot_barrier(slot, BARRIER_ACT), slot.parity);
+    if constexpr (CHUNK == 0 || SETS == 1)
         nib_unit_wait<0>();
+    if constexpr (SETS == 1) {
+        make_operands<step, BATCH, PARITY>(s);
+        end_before<CHUNK>(s.acc[other], last, first, s);
+    }
     start_unit<step, PARITY, true>(act, s.acc[set], s);
-    nib_unit_wait<UNIT_BATCHES>(); /* the unit before is complete */
-    add_up(s.acc[set ^ 1], s.before, (HALVES - 1) * UNIT_M, s, s.tot[HALVES - 1]);
-    if (CHUNK == 0 && !first)
-        release(last);
+    if constexpr (SETS == 2) {
+        nib_unit_wait<UNIT_BATCHES>(); /* the unit before is complete */
+        end_before<CHUNK>(s.acc[other], last, first, s);
+    }
     if constexpr (HALVES == 2) {
         start_unit<step, PARITY, false>(act + UNIT_M * 128 / 16, s.acc[1], s);
         nib_unit_wait<UNIT_BATCHES>(); /* the first half is complete */
@@ -264,14 +295,14 @@ NIB_DEVICE void run_group(uint32_t weights, uint64_t act, const nib_slot &last, 
     }
     s.before = v;
     if constexpr (CHUNK + 1 < CHUNKS)
-        run_group<CHUNK + 1, PARITY>(weights, act, last, first, s);
+        run_group<CHUNK + 1, PARITY>(slot, last, first, s);
 }
 
 template <int PARITY>
-NIB_DEVICE void run_stage(const nib_slot &slot, const nib_slot &last, bool first, state &s)
+NIB_DEVICE void run_stage(const nib_slot &slot, uint32_t last, bool first, state &s)
 {
     const uint32_t weights = nib_slot_weights(slot);
-    nib_barrier_wait(nib_slot_barrier(slot, BARRIER_FULL), slot.parity);
+    nib_barrier_wait(nib_slot_barrier(slot, BARRIER_WEIGHTS), slot.parity);
     if constexpr (ACT_SUMS)
         nib_barrier_wait(nib_slot_barrier(slot, BARRIER_SUMS), slot.parity);
     fetch_plane<0>(weights, s);
@@ -279,44 +310,39 @@ NIB_DEVICE void run_stage(const nib_slot &slot, const nib_slot &last, bool first
         fetch_plane<1>(weights, s);
     if constexpr (NIB_PLANES > 2)
         fetch_plane<2>(weights, s);
-    run_group<0, PARITY>(weights, nib_act_matrix(nib_slot_act(slot)), last, first, s);
+    run_group<0, PARITY>(slot, last, first, s);
 }
 
-/* Nothing is summed yet. The first unit is preceded by one of no sums, of scale 0. */
-NIB_DEVICE void clear(const nib_slot &slot, state &s)
+NIB_DEVICE void clear(state &s)
 {
 #pragma unroll
-    for (int i = 0; i < NIB_UNIT_COUNT; i++) {
-        s.acc[0][i] = s.acc[1][i] = 0.0f;
+    for (int half = 0; half < HALVES; half++)
 #pragma unroll
-        for (int half = 0; half < HALVES; half++)
+        for (int i = 0; i < NIB_UNIT_COUNT; i++)
             s.tot[half][i] = 0.0f;
-    }
-    s.before =
-        group_values{{0.0f, 0.0f}, {0.0f, 0.0f}, {0.0f, 0.0f}, nib_slot_weights(slot) + s.sums};
 }
 
 /* Sums the products of `count` stages in s.tot, and leaves the stages to the loaders. */
 NIB_DEVICE void mainloop_run(int count, nib_slot &slot, state &s)
 {
     constexpr int alternates = CHUNKS == 1 ? 1 : 0;
-    nib_slot last = slot;
-    clear(slot, s);
+    uint32_t last = 0;
+    clear(s);
     for (int i = 0; i < count; i += 2) {
         run_stage<0>(slot, last, i == 0, s);
-        last = slot;
+        last = nib_slot_barrier(slot, BARRIER_EMPTY);
         nib_slot_next(slot);
         if (i + 1 == count)
             break;
         run_stage<alternates>(slot, last, false, s);
-        last = slot;
+        last = nib_slot_barrier(slot, BARRIER_EMPTY);
         nib_slot_next(slot);
     }
     nib_unit_wait<0>();
     if (alternates && HALVES == 1 && count % 2 == 1)
         add_up(s.acc[0], s.before, 0, s, s.tot[0]);
     else
-        add_up(s.acc[1], s.before, (HALVES - 1) * UNIT_M, s, s.tot[HALVES - 1]);
+        add_up(s.acc[SETS - 1], s.before, (HALVES - 1) * UNIT_M, s, s.tot[HALVES - 1]);
     release(last);
 }
 

@@ -57,35 +57,39 @@
 #define NIB_UNIT_NAMES   "{" NIB_NAMES_32 "}, {%32,%33,%34,%35}, %36, %37"
 #endif
 
-#if NIB_SPEC_ACT == NIB_BF16
-#define NIB_UNIT_TYPES ".f32.bf16.bf16"
-#else
-#define NIB_UNIT_TYPES ".f32.f16.f16"
-#endif
+/* B in shared memory (PTX ISA, "Matrix descriptor"): rows of 64 columns of 16 bits, 128 bytes
+ * swizzled, eight rows every 1024 bytes. The lower word is address / 16, bits 16-29 do not count
+ * here; of the upper word bits 0-13 are 1024 / 16 and bits 30-31 the swizzle. Sixteen columns on
+ * are 32 bytes on. */
+static constexpr uint32_t NIB_ACT_MATRIX_HIGH = 1024 / 16 | 1u << 30;
+
+NIB_DEVICE uint32_t nib_act_matrix(uint32_t address)
+{
+    return (address & 0x3ffff) / 16 | 1u << 16;
+}
 
 /* Sums of a product in a lane. */
 static constexpr int NIB_UNIT_COUNT = NIB_SPEC_UNIT_M / 2;
 
+#define NIB_UNIT_PRODUCT(types) \
+    "wgmma.mma_async.sync.aligned." NIB_UNIT_SHAPE types " " NIB_UNIT_NAMES ", 1, 1, 0;"
+
 /* d = A B, with ADD d += A B; b from nib_act_matrix. */
 template <bool ADD>
-NIB_DEVICE void nib_unit_multiply(float (&d)[NIB_UNIT_COUNT], const uint32_t (&a)[4], uint64_t b)
+NIB_DEVICE void nib_unit_multiply(float (&d)[NIB_UNIT_COUNT], const uint32_t (&a)[4], uint32_t b)
 {
-    asm volatile("wgmma.mma_async.sync.aligned." NIB_UNIT_SHAPE NIB_UNIT_TYPES " " NIB_UNIT_NAMES
-                 ", 1, 1, 0;"
-                 : NIB_UNIT_SUMS(d)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(ADD));
+    const uint64_t matrix = (uint64_t)NIB_ACT_MATRIX_HIGH << 32 | b;
+    if constexpr (NIB_COMPUTE == NIB_COMPUTE_BF16)
+        asm volatile(NIB_UNIT_PRODUCT(".f32.bf16.bf16")
+                     : NIB_UNIT_SUMS(d)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(matrix), "n"(ADD));
+    else
+        asm volatile(NIB_UNIT_PRODUCT(".f32.f16.f16")
+                     : NIB_UNIT_SUMS(d)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(matrix), "n"(ADD));
 }
 
 #endif
-
-/* B in shared memory (PTX ISA, "Matrix descriptor"): rows of 64 columns of 16 bits, 128 bytes
- * swizzled, eight rows every 1024 bytes. Bits 0-13 address / 16, 32-45 1024 / 16, 62-63 the
- * swizzle; bits 16-29 do not count there. Sixteen columns on are 32 bytes on. */
-NIB_DEVICE uint64_t nib_act_matrix(uint32_t address)
-{
-    return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 |
-           (uint64_t)1 << 62;
-}
 
 /* ---- order -------------------------------------------------------------------------------- */
 
@@ -113,6 +117,13 @@ template <int N> NIB_DEVICE void nib_hold(float (&values)[N])
 #pragma unroll
     for (int i = 0; i < N; i++)
         asm volatile("" : "+f"(values[i])::"memory");
+}
+
+NIB_DEVICE void nib_hold(uint32_t (&values)[4])
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        asm volatile("" : "+r"(values[i])::"memory");
 }
 
 /* ---- registers ---------------------------------------------------------------------------- */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products of bytes by Hopper's warpgroups, k32 at a time: as mma.cuh, after which it is included,
- * for activations of 8 bits. A is in registers (dequant8.cuh has the fragment) or in shared memory,
- * B always there; d is as for products of 16 bits. mainloop8.cuh and gemm8.cu use it.
+ * for activations of 8 bits. Both operands are in shared memory; d is as for products of 16 bits.
  */
 #ifndef NIB_CUDA_SM90_MMA8_CUH
 #define NIB_CUDA_SM90_MMA8_CUH
@@ -56,80 +55,69 @@ typedef float nib_sum;
 #define NIB_BYTES_NAMES_72 NIB_BYTES_NAMES_64 ",%64,%65,%66,%67,%68,%69,%70,%71"
 #define NIB_BYTES_NAMES_88 NIB_BYTES_NAMES_72 ",%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87"
 
-#if NIB_SPEC_UNIT_M == 16
+#if NIB_SPEC_TILE_M == 16
 #define NIB_BYTES_SHAPE "m64n16k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_8(d, 0)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_8
-#define NIB_BYTES_FRAGMENT "{%8,%9,%10,%11}, %12, %13"
 #define NIB_BYTES_MATRIX "%8, %9, %10"
-#elif NIB_SPEC_UNIT_M == 32
+#elif NIB_SPEC_TILE_M == 32
 #define NIB_BYTES_SHAPE "m64n32k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_16(d, 0)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_16
-#define NIB_BYTES_FRAGMENT "{%16,%17,%18,%19}, %20, %21"
 #define NIB_BYTES_MATRIX "%16, %17, %18"
-#elif NIB_SPEC_UNIT_M == 48
+#elif NIB_SPEC_TILE_M == 48
 #define NIB_BYTES_SHAPE "m64n48k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_16(d, 0), NIB_BYTES_8(d, 16)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_24
-#define NIB_BYTES_FRAGMENT "{%24,%25,%26,%27}, %28, %29"
 #define NIB_BYTES_MATRIX "%24, %25, %26"
-#elif NIB_SPEC_UNIT_M == 64
+#elif NIB_SPEC_TILE_M == 64
 #define NIB_BYTES_SHAPE "m64n64k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_32(d, 0)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_32
-#define NIB_BYTES_FRAGMENT "{%32,%33,%34,%35}, %36, %37"
 #define NIB_BYTES_MATRIX "%32, %33, %34"
-#elif NIB_SPEC_UNIT_M == 96
+#elif NIB_SPEC_TILE_M == 96
 #define NIB_BYTES_SHAPE "m64n96k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_32(d, 0), NIB_BYTES_16(d, 32)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_48
-#define NIB_BYTES_FRAGMENT "{%48,%49,%50,%51}, %52, %53"
 #define NIB_BYTES_MATRIX "%48, %49, %50"
-#elif NIB_SPEC_UNIT_M == 112
+#elif NIB_SPEC_TILE_M == 112
 #define NIB_BYTES_SHAPE "m64n112k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_32(d, 0), NIB_BYTES_16(d, 32), NIB_BYTES_8(d, 48)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_56
-#define NIB_BYTES_FRAGMENT "{%56,%57,%58,%59}, %60, %61"
 #define NIB_BYTES_MATRIX "%56, %57, %58"
-#elif NIB_SPEC_UNIT_M == 128
+#elif NIB_SPEC_TILE_M == 128
 #define NIB_BYTES_SHAPE "m64n128k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_64(d, 0)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_64
-#define NIB_BYTES_FRAGMENT "{%64,%65,%66,%67}, %68, %69"
 #define NIB_BYTES_MATRIX "%64, %65, %66"
-#elif NIB_SPEC_UNIT_M == 144
+#elif NIB_SPEC_TILE_M == 144
 #define NIB_BYTES_SHAPE "m64n144k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_64(d, 0), NIB_BYTES_8(d, 64)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_72
-#define NIB_BYTES_FRAGMENT "{%72,%73,%74,%75}, %76, %77"
 #define NIB_BYTES_MATRIX "%72, %73, %74"
-#elif NIB_SPEC_UNIT_M == 176
+#elif NIB_SPEC_TILE_M == 176
 #define NIB_BYTES_SHAPE "m64n176k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_64(d, 0), NIB_BYTES_16(d, 64), NIB_BYTES_8(d, 80)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_88
-#define NIB_BYTES_FRAGMENT "{%88,%89,%90,%91}, %92, %93"
 #define NIB_BYTES_MATRIX "%88, %89, %90"
 #endif
 /* clang-format on */
 
 /* Sums of a product in a lane. */
-static constexpr int NIB_UNIT_COUNT = NIB_SPEC_UNIT_M / 2;
+static constexpr int NIB_UNIT_COUNT = NIB_SPEC_TILE_M / 2;
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-/* d = A B, with ADD d += A B. B is from nib_act_matrix: its 128 bytes of a row are 128 columns, 32
- * bytes on is the next product. */
-template <bool ADD>
-NIB_DEVICE void nib_bytes_multiply(nib_sum (&d)[NIB_UNIT_COUNT], const uint32_t (&a)[4], uint64_t b)
+/* A matrix in shared memory (PTX ISA, "Matrix descriptor"): rows of 128 bytes of columns, swizzled,
+ * eight of them every 1024 bytes. Bits 0-13 address / 16, 32-45 1024 / 16, 62-63 the swizzle; bits
+ * 16-29 do not count there. 32 columns on are 32 bytes on. */
+NIB_DEVICE uint64_t nib_bytes_matrix(uint32_t address)
 {
-    asm volatile("wgmma.mma_async.sync.aligned." NIB_BYTES_SHAPE NIB_BYTES_TYPES "{" NIB_BYTES_NAMES
-                 "}, " NIB_BYTES_FRAGMENT NIB_BYTES_TAIL
-                 : NIB_BYTES_SUMS(d)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(ADD));
+    return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 |
+           (uint64_t)1 << 62;
 }
 
-/* The same with A in shared memory, 64 rows of W laid out as B is. */
+/* d = A B, with ADD d += A B: 64 rows of W, all tokens of the tile. */
 template <bool ADD>
 NIB_DEVICE void nib_bytes_multiply(nib_sum (&d)[NIB_UNIT_COUNT], uint64_t a, uint64_t b)
 {

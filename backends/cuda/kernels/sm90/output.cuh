@@ -90,8 +90,8 @@ NIB_DEVICE void take_part(const nib_cuda_params &p, int block, int thread, state
 NIB_DEVICE void take_parts(const nib_cuda_params &p, const nib_work &w, const nib_piece &piece,
                            int thread, state &s)
 {
-    const int64_t all = (int64_t)nib_stream_tiles(nib_tiles(p)) * p.k_blocks;
-    const int64_t begin = (int64_t)(piece.tile - w.whole_tiles) * p.k_blocks;
+    const uint32_t all = (uint32_t)nib_stream_tiles(nib_tiles(p)) * (uint32_t)p.k_blocks;
+    const uint32_t begin = (uint32_t)(piece.tile - w.whole_tiles) * (uint32_t)p.k_blocks;
     int block = (int)blockIdx.x - 1;
     while (nib_run_begin(all, block) > begin)
         block--;
@@ -102,10 +102,17 @@ NIB_DEVICE void take_parts(const nib_cuda_params &p, const nib_work &w, const ni
 
 /* ---- cluster: parts of its blocks --------------------------------------------------------- */
 
-/* Each block ends COLUMNS / cluster columns, rounded up, of the tile. */
+/* Each block ends COLUMNS / cluster columns, rounded up, of the tile; the last may have less, or
+ * none. */
 NIB_DEVICE int columns_of_block(int cluster)
 {
     return (COLUMNS + cluster - 1) / cluster;
+}
+
+NIB_DEVICE int columns_left(int cluster)
+{
+    const int own = columns_of_block(cluster);
+    return nib_minimum(own, COLUMNS - own * (int)nib_cluster_rank());
 }
 
 /* All blocks of the cluster, all their consumers. Sums go to the block that ends their column, into
@@ -128,7 +135,7 @@ NIB_DEVICE void exchange_parts(uint32_t shared, int cluster, int thread, state &
     nib_cluster_wait(); /* all sums are there; and no block leaves before */
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) {
-        if (c >= own)
+        if (c >= columns_left(cluster))
             break;
         float *sums = column(s, c);
         sums[0] = sums[1] = sums[2] = sums[3] = 0.0f;

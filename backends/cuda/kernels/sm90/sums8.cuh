@@ -3,14 +3,13 @@
  * What a consumer of byte operands does with sums: a unit, a group's columns in one stage, has its
  * products in one set of sums, which then goes to the totals in f32: tot += s acc. That is at once
  * what the scales of groups need and what keeps the sums of 8-bit floats exact enough
- * (docs/numerics.md). mainloop8.cuh and gemm8.cu have the schedules.
+ * (docs/numerics.md). gemm8.cu has the schedule.
  */
 #ifndef NIB_CUDA_SM90_SUMS8_CUH
 #define NIB_CUDA_SM90_SUMS8_CUH
 
-static constexpr int UNIT_M = NIB_SPEC_UNIT_M, HALVES = 1; /* halves: as output.cuh sees it */
-static_assert(UNIT_M == TILE_M, "one set of sums is for all tokens of a tile");
-static_assert(!ZEROED, "variants/sm90_gemm.c refuses zeros");
+/* One set of sums is for all tokens of a tile; output.cuh knows tiles of two halves. */
+static constexpr int UNIT_M = TILE_M, HALVES = 1;
 
 /* Steps of 32 columns in a unit. */
 static constexpr int STEP_K = 32, UNIT_STEPS = CHUNK_K / STEP_K;

@@ -39,7 +39,7 @@ typedef struct nib_piece {
 } nib_piece;
 
 typedef struct nib_work {
-    int64_t next, end;      /* runs: k blocks of all stream tiles, the next piece ends at `next` */
+    uint32_t next, end;     /* runs: k blocks of all stream tiles, the next piece ends at `next` */
     int whole, whole_tiles; /* the next whole tile, and where they end */
     int cluster;
 } nib_work;
@@ -49,9 +49,14 @@ NIB_DEVICE int nib_tiles_n(const nib_cuda_params &p)
     return (p.n_blocks + BLOCKS - 1) / BLOCKS;
 }
 
+NIB_DEVICE int nib_tiles_m(const nib_cuda_params &p)
+{
+    return (int)(((uint32_t)p.m + TILE_M - 1) / TILE_M);
+}
+
 NIB_DEVICE int nib_tiles(const nib_cuda_params &p)
 {
-    return nib_tiles_n(p) * (int)((p.m + TILE_M - 1) / TILE_M);
+    return nib_tiles_n(p) * nib_tiles_m(p);
 }
 
 /* How many of the tiles are cut. */
@@ -61,10 +66,12 @@ NIB_DEVICE int nib_stream_tiles(int tiles)
     return tiles < 2 * blocks ? tiles : tiles % blocks + blocks;
 }
 
-/* The first k block of a block's run, counted over all stream tiles. */
-NIB_DEVICE int64_t nib_run_begin(int64_t all, int block)
+/* The first k block of a block's run, counted over all stream tiles: less than 2^32, because K has
+ * at most 2^23 blocks and there are less than two tiles for each of some hundred blocks. */
+NIB_DEVICE uint32_t nib_run_begin(uint32_t all, uint32_t block)
 {
-    return all * block / gridDim.x;
+    const uint32_t each = all / gridDim.x, more = all - each * gridDim.x;
+    return block * each + (block < more ? block : more);
 }
 
 NIB_DEVICE nib_work nib_work_begin(const nib_cuda_params &p, int cluster)
@@ -77,7 +84,7 @@ NIB_DEVICE nib_work nib_work_begin(const nib_cuda_params &p, int cluster)
     w.whole_tiles = tiles;
     if (cluster == 1 && p.split > 1) {
         const int cut = nib_stream_tiles(tiles);
-        const int64_t all = (int64_t)cut * p.k_blocks;
+        const uint32_t all = (uint32_t)cut * (uint32_t)p.k_blocks;
         w.whole_tiles = tiles - cut;
         w.end = nib_run_begin(all, block);
         w.next = nib_run_begin(all, block + 1);
@@ -89,17 +96,18 @@ NIB_DEVICE nib_work nib_work_begin(const nib_cuda_params &p, int cluster)
 NIB_DEVICE bool nib_work_next(const nib_cuda_params &p, nib_work &w, nib_piece &piece)
 {
     if (w.whole < w.whole_tiles) {
-        const int parts = w.cluster, part = parts > 1 ? (int)nib_cluster_rank() : 0;
+        const int parts = w.cluster;
+        const uint32_t part = parts > 1 ? nib_cluster_rank() : 0;
         piece.tile = w.whole;
-        piece.k_begin = (int)((int64_t)p.k_blocks * part / parts);
-        piece.k_end = (int)((int64_t)p.k_blocks * (part + 1) / parts);
+        piece.k_begin = (int)((uint32_t)p.k_blocks * part / (uint32_t)parts);
+        piece.k_end = (int)((uint32_t)p.k_blocks * (part + 1) / (uint32_t)parts);
         w.whole = parts > 1 ? w.whole_tiles : w.whole + (int)gridDim.x;
         return true;
     }
     if (w.next <= w.end)
         return false;
-    const int64_t tile = (w.next - 1) / p.k_blocks, first = tile * p.k_blocks;
-    const int64_t begin = first < w.end ? w.end : first;
+    const uint32_t tile = (w.next - 1) / (uint32_t)p.k_blocks, first = tile * (uint32_t)p.k_blocks;
+    const uint32_t begin = first < w.end ? w.end : first;
     piece.tile = w.whole_tiles + (int)tile;
     piece.k_begin = (int)(begin - first);
     piece.k_end = (int)(w.next - first);
@@ -115,7 +123,7 @@ typedef struct nib_place {
 
 NIB_DEVICE nib_place nib_place_of(const nib_cuda_params &p, int tile)
 {
-    const int tiles_n = nib_tiles_n(p), tiles_m = (int)((p.m + TILE_M - 1) / TILE_M);
+    const int tiles_n = nib_tiles_n(p), tiles_m = nib_tiles_m(p);
     const int strip = tile / (RASTER_M * tiles_n), within = tile - strip * (RASTER_M * tiles_n);
     const int height = nib_minimum(RASTER_M, tiles_m - strip * RASTER_M);
     nib_place place;

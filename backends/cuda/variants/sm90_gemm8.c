@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The gemm family of Hopper for activations of 8 bits: kernels/sm90/gemm8.cu, any number of rows of
- * act. A row is a tile, the depth of its ring and how many stages of operands are kept. The sizes
- * are those of kernels/sm90/load8.cuh and output.cuh. K is shared among blocks as in sm90_gemm.c,
+ * act. A row is a tile, the depth of its ring, and where operands are made and kept. The sizes are
+ * those of kernels/sm90/load8.cuh and output.cuh. K is shared among blocks as in sm90_gemm.c,
  * but for clusters. host/ asks through variants.h.
  */
 #include <nibblas/backend.h>
@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stddef.h>
 
-enum { BLOCK_N = 64, GROUP_THREADS = 128, LEAST_PART = 2, ALIGN_BYTES = 1024 };
+enum { BLOCK_N = 64, LEAST_PART = 2, ALIGN_BYTES = 1024 };
 
 /* ---- sizes ---- */
 
@@ -23,10 +23,16 @@ static int32_t resident(const nib_cuda_row *row)
     return row->option;
 }
 
-/* Stages whose operands are kept. */
+/* Stages whose operands are kept in shared memory; 0: consumers have them in registers. */
 static int32_t buffers(const nib_cuda_row *row)
 {
     return row->warps_k;
+}
+
+/* Warps that make them, or only copy. */
+static int32_t makers(const nib_cuda_row *row)
+{
+    return row->warps_m;
 }
 
 static int64_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
@@ -60,7 +66,7 @@ static uint32_t shared_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
                              const nib_gemm_desc *desc)
 {
     int32_t count = stages(row, chip, desc);
-    return (uint32_t)(count * (stage_bytes(row, desc) + 8) + buffers(row) * 2 * 8 +
+    return (uint32_t)(count * (stage_bytes(row, desc) + 2 * 8) + buffers(row) * 2 * 8 +
                       fixed_bytes(row));
 }
 
@@ -98,7 +104,7 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
         return "groups must be multiples of 32 columns";
     if (nib_cuda_gated(desc) && w->n % (2 * BLOCK_N))
         return "its tiles hold both rows of a gated pair if N is a multiple of 128 only";
-    if (stages(row, chip, desc) <= buffers(row))
+    if (stages(row, chip, desc) < 3 || stages(row, chip, desc) <= buffers(row))
         return "its stages do not fit the chip's shared memory";
     return NULL;
 }
@@ -112,6 +118,7 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", stages(row, chip, desc));
     nib_cuda_spec_add(text, "NIB_SPEC_BUFFERS", buffers(row));
+    nib_cuda_spec_add(text, "NIB_SPEC_MAKERS", makers(row));
     nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
     nib_cuda_spec_add(text, "NIB_SPEC_GATED", nib_cuda_gated(desc));
 }
@@ -130,17 +137,22 @@ static int64_t tiles_of(const nib_cuda_row *row, const nib_gemm_desc *desc, int6
     return nib_cuda_ceil_div(blocks_n, row->tile_n / BLOCK_N) * nib_cuda_ceil_div(m, row->tile_m);
 }
 
-/* Clocks of a stage of a block that has its multiprocessor for itself: of the tensor cores, of the
- * makers, and of one consumer, whose products wait for its sums. */
+/* Clocks of a stage of a block that has its multiprocessor for itself, fitted on an H200: of those
+ * who make operands and, where consumers do it, of their products and totals, which do not overlap
+ * with that as they should. */
 static double stage_clocks(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     const nib_weight_desc *w = &desc->weight;
     int chunk = nib_cuda_group_class(w), consumers = row->tile_n / BLOCK_N;
     double units = chunk ? NIB_CUDA_STAGE_K / (double)chunk : 1;
     double products = 2.0 * row->tile_m * consumers;
-    double makes = nib_cuda_type_bits(w->type) == 8 ? 700 : 600;
-    double alone = products / consumers + units * (80 + 0.9 * row->tile_m);
-    return fmax(1.3 * products, fmax(makes, alone));
+    double makes = nib_cuda_type_bits(w->type) == 8 ? 1.2 : 1;
+    double added = units * (80 + 0.9 * row->tile_m);
+    if (desc->act_type == NIB_I8) /* sums are converted as well */
+        added *= 1.3;
+    if (buffers(row))
+        return fmax(1.3 * products, fmax(1100 * makes, products / consumers + added));
+    return 420 * makes + 1.6 * products + 2 * (added - 80);
 }
 
 /* Microseconds of the busiest block, of memory, and of what comes before and after. */
@@ -250,12 +262,12 @@ static const nib_cuda_family family = {
 
 /* ---- the table ---- */
 
-/* Rows of act and W, stages, those whose operands are kept, blocks a multiprocessor. The same
- * number of batch_invariant: with whole tiles the order of a sum is that of k in all. */
-#define ROW(m, n, s, kept, held)                                                              \
+/* Rows of act and W, stages, those whose operands are kept, making warps, blocks a multiprocessor.
+ * The same number of batch_invariant: with whole tiles the order of a sum is that of k in all. */
+#define ROW(m, n, s, kept, makes, held)                                                       \
     {                                                                                         \
         .variant = {.size = sizeof(nib_variant),                                              \
-                    .id = "gemm8-sm90-m" #m "n" #n "s" #s "b" #held,                          \
+                    .id = "gemm8-sm90-m" #m "n" #n "s" #s "k" #kept "w" #makes,               \
                     .isa = "sm_90a",                                                          \
                     .source = "kernels/sm90/gemm8.cu",                                        \
                     .m_min = 1,                                                               \
@@ -263,18 +275,18 @@ static const nib_cuda_family family = {
                     .n_tile = n,                                                              \
                     .k_tile = NIB_CUDA_STAGE_K,                                               \
                     .stages = s,                                                              \
-                    .threads = GROUP_THREADS * (n / BLOCK_N + 1),                             \
+                    .threads = 2 * n + 32 * makes,                                            \
                     .decode_per_ns = 50,                                                      \
                     .decode_m = m,                                                            \
                     .efficiency = 0.6,                                                        \
                     .math_type = NIB_I8,                                                      \
                     .batch_invariant = 98},                                                   \
         .family = &family, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .stages = s, \
-        .warps_k = kept, .option = held                                                       \
+        .warps_k = kept, .warps_m = makes, .option = held                                     \
     }
 
 const nib_cuda_row nib_cuda_sm90_gemm8_rows[] = {
-    ROW(16, 128, 5, 3, 2),  ROW(32, 128, 5, 3, 2),  ROW(64, 128, 8, 3, 1),
-    ROW(96, 128, 7, 3, 1),  ROW(112, 128, 6, 3, 1), ROW(128, 128, 6, 3, 1),
-    ROW(144, 128, 6, 3, 1), ROW(176, 128, 5, 3, 1), {.variant = {.id = NULL}},
+    ROW(16, 128, 12, 0, 4, 1), ROW(32, 128, 12, 0, 4, 1), ROW(48, 128, 10, 0, 4, 1),
+    ROW(64, 128, 10, 0, 4, 1), ROW(96, 128, 8, 0, 4, 1),  ROW(128, 128, 8, 0, 4, 1),
+    ROW(128, 128, 6, 3, 8, 1), ROW(176, 128, 5, 3, 4, 1), {.variant = {.id = NULL}},
 };

@@ -132,4 +132,25 @@ NIB_DEVICE void nib_expand_nibbles(uint32_t codes, uint32_t &g, uint32_t &g8)
     }
 }
 
+/* The A fragment of products from registers, for steps 2 PAIR and 2 PAIR + 1 of a block:
+ *
+ *     a[i]   row g + 8 (i & 1), k = 4t + 16 (i >> 1) + {0, 1, 2, 3}, a byte each
+ *
+ * `q` holds the lane's words of its unit and is used up. The whole warp calls it. */
+template <int PAIR>
+NIB_DEVICE void nib_dequant_pair(const nib_operands &x, uint32_t (&q)[NIB_WORDS], uint32_t (&a)[4])
+{
+    if constexpr (NIB_CODE.bits == 8) {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            a[i] = q[4 * PAIR + i];
+        nib_exchange_bytes(x, a[0], a[1]);
+        nib_exchange_bytes(x, a[2], a[3]);
+    } else {
+        nib_exchange_nibbles(x, q[2 * PAIR], q[2 * PAIR + 1]);
+        nib_expand_nibbles(q[2 * PAIR], a[0], a[1]);
+        nib_expand_nibbles(q[2 * PAIR + 1], a[2], a[3]);
+    }
+}
+
 #endif

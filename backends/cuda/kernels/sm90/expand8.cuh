@@ -12,6 +12,8 @@
  * Stages use one buffer after the other, and a buffer that is free says that its stage of then is
  * free as well. So makers, who wait for buffers only, start the copies of the stage that is LEAD
  * ahead when they begin one, and never wait for room in the ring.
+ *
+ * Where operands are in registers (mainloop8.cuh) makers only copy, and `empty` is of stages.
  */
 #ifndef NIB_CUDA_SM90_EXPAND8_CUH
 #define NIB_CUDA_SM90_EXPAND8_CUH
@@ -105,45 +107,67 @@ NIB_DEVICE void store_step(uint32_t to, int step, uint32_t g, uint32_t g8)
     nib_shared_store(at + 8 * 128, g8);
 }
 
-/* 16 bytes of a lane's codes, from step `step` on: four steps of 4 bits, two of 8. */
-NIB_DEVICE void expand_words(const nib_operands &x, uint32_t from, uint32_t to, int step)
+/* A lane's words of a stage: 2 bits a unit. */
+static constexpr int UNITS = 4 * BLOCKS / MAKER_WARPS; /* of 16 rows, that a warp makes */
+static constexpr int WORDS = UNITS * NIB_WORDS;
+
+/* Two words that were exchanged, of step `step` on. */
+NIB_DEVICE void store_words(uint32_t to, int step, uint32_t first, uint32_t second)
 {
-    uint32_t q[4];
-    nib_shared_load4(q, from);
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-        if constexpr (NIB_CODE.bits == 8) {
-            nib_exchange_bytes(x, q[i], q[i + 1]);
-            store_step(to, step + i / 2, q[i], q[i + 1]);
-        } else {
-            uint32_t g, g8;
-            nib_exchange_nibbles(x, q[i], q[i + 1]);
-            nib_expand_nibbles(q[i], g, g8);
-            store_step(to, step + i, g, g8);
-            nib_expand_nibbles(q[i + 1], g, g8);
-            store_step(to, step + i + 1, g, g8);
-        }
+    if constexpr (NIB_CODE.bits == 8) {
+        store_step(to, step, first, second);
+    } else {
+        uint32_t g, g8;
+        nib_expand_nibbles(first, g, g8);
+        store_step(to, step, g, g8);
+        nib_expand_nibbles(second, g, g8);
+        store_step(to, step + 1, g, g8);
     }
 }
 
-/* All of a stage; warp w makes unit w, 16 rows, of each block. The layout is mma64x128. */
+/* All of a stage; warp w makes unit w % 4, 16 rows, of one block or all. The layout is mma64x128.
+ * Everything is loaded, then exchanged, then stored: one after the other each waits for itself. */
 NIB_DEVICE void expand_stage(const nib_operands &x, uint32_t weights, uint32_t operands, int warp)
 {
-    constexpr int words = NIB_CODE.bits / 2, steps = 8 / words; /* 16 bytes each; steps of one */
-    const int lane = nib_thread() % 32, row = warp * 16 + lane / 4;
-    const uint32_t from = weights + warp * 512 + lane * 16;
-    const uint32_t to = operands + row * 128 + (lane / 4 << 4) + lane % 4 * 4;
+    constexpr int pair_steps = NIB_CODE.bits == 8 ? 1 : 2; /* steps of two words */
+    const int lane = nib_thread() % 32, unit = warp % 4, first = warp / 4;
+    const int row = unit * 16 + lane / 4;
+    const uint32_t from = weights + first * CODE_BLOCK + unit * 512 + lane * 16;
+    const uint32_t to =
+        operands + first * OPERAND_BLOCK + row * 128 + (lane / 4 << 4) + lane % 4 * 4;
+    uint32_t q[WORDS];
 #pragma unroll
-    for (int block = 0; block < BLOCKS; block++)
+    for (int i = 0; i < WORDS; i += 4)
+        nib_shared_load4(q + i, from + i / NIB_WORDS * CODE_BLOCK + i % NIB_WORDS / 4 * 2048);
 #pragma unroll
-        for (int i = 0; i < words; i++)
-            expand_words(x, from + block * CODE_BLOCK + i * 2048, to + block * OPERAND_BLOCK,
-                         i * steps);
+    for (int i = 0; i < WORDS; i += 2) {
+        if constexpr (NIB_CODE.bits == 8)
+            nib_exchange_bytes(x, q[i], q[i + 1]);
+        else
+            nib_exchange_nibbles(x, q[i], q[i + 1]);
+    }
+#pragma unroll
+    for (int i = 0; i < WORDS; i += 2)
+        store_words(to + i / NIB_WORDS * OPERAND_BLOCK, i % NIB_WORDS / 2 * pair_steps, q[i],
+                    q[i + 1]);
 }
 
 /* ---- the makers --------------------------------------------------------------------------- */
 
-/* The work of the makers' warps, 0..3. */
+/* Copies alone, as soon as there is room. */
+NIB_DEVICE void nib_copy_stages(const nib_cuda_mapped_params &x, uint32_t shared, nib_feed &ahead,
+                                int warp)
+{
+    nib_slot stage = {0, 0};
+    for (; ahead.more; feed_next(x.p, ahead)) {
+        nib_barrier_wait(empty_of(shared, stage), stage.parity);
+        feed_weights(x, shared, ahead, warp);
+        feed_act(x, shared, ahead, warp);
+        nib_slot_next<STAGES>(stage);
+    }
+}
+
+/* The work of the makers' warps. */
 NIB_DEVICE void nib_make(const nib_cuda_mapped_params &x, uint32_t shared, int warp)
 {
     const nib_operands operands = nib_operands_begin();
@@ -152,6 +176,10 @@ NIB_DEVICE void nib_make(const nib_cuda_mapped_params &x, uint32_t shared, int w
     nib_work w = nib_work_begin(x.p, 1);
     nib_piece piece;
     feed_first(x, shared, ahead, warp);
+    if constexpr (BUFFERS == 0) {
+        nib_copy_stages(x, shared, ahead, warp);
+        return;
+    }
     while (nib_work_next(x.p, w, piece)) {
 #pragma unroll 1
         for (int k = piece.k_begin; k < piece.k_end; k++) {
@@ -168,7 +196,7 @@ NIB_DEVICE void nib_make(const nib_cuda_mapped_params &x, uint32_t shared, int w
             if (nib_thread() % 32 == 0)
                 nib_barrier_arrive(ready_of(shared, buffer));
             nib_slot_next<STAGES>(stage);
-            nib_slot_next<BUFFERS>(buffer);
+            nib_slot_next<RELEASES>(buffer);
         }
     }
 }

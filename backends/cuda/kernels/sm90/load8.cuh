@@ -8,14 +8,17 @@
  *
  * Constants of the family: NIB_SPEC_BYTES, NIB_SPEC_TILE_N (64 for each consumer) and
  * NIB_SPEC_TILE_M rows of W and act of a tile, NIB_SPEC_STAGES, NIB_SPEC_BUFFERS (stages of
- * operands), NIB_SPEC_RESIDENT (blocks that share a multiprocessor), NIB_SPEC_GATED (tiles hold
- * both halves of gated pairs). variants/sm90_gemm8.c computes the same sizes.
+ * operands; 0: they are in registers), NIB_SPEC_MAKERS (warps: 4, or 8), NIB_SPEC_RESIDENT (blocks
+ * that share a multiprocessor), NIB_SPEC_GATED (tiles hold both halves of gated pairs).
+ * variants/sm90_gemm8.c computes the same sizes.
  */
 #ifndef NIB_CUDA_SM90_LOAD8_CUH
 #define NIB_CUDA_SM90_LOAD8_CUH
 
 static constexpr int STAGES = NIB_SPEC_STAGES, BUFFERS = NIB_SPEC_BUFFERS;
-static constexpr int MAKER_WARPS = 4;
+/* What consumers give back: buffers and with them stages, or stages. */
+static constexpr int RELEASES = BUFFERS > 0 ? BUFFERS : STAGES;
+static constexpr int MAKER_WARPS = NIB_SPEC_MAKERS, MAKER_THREADS = 32 * MAKER_WARPS;
 
 static constexpr int CODE_BLOCK = 64 * STAGE_K / 8 * NIB_CODE.bits; /* bytes of a block of codes */
 
@@ -89,9 +92,9 @@ NIB_DEVICE uint32_t ready_of(uint32_t shared, const nib_slot &buffer)
     return shared + BARRIERS_AT + (STAGES + buffer.index) * 8;
 }
 
-NIB_DEVICE uint32_t empty_of(uint32_t shared, const nib_slot &buffer)
+NIB_DEVICE uint32_t empty_of(uint32_t shared, const nib_slot &release)
 {
-    return shared + BARRIERS_AT + (STAGES + BUFFERS + buffer.index) * 8;
+    return shared + BARRIERS_AT + (STAGES + BUFFERS + release.index) * 8;
 }
 
 /* One thread, before all others go on. Without a map every maker warp arrives for its part of act.
@@ -101,10 +104,10 @@ NIB_DEVICE void barriers_begin(uint32_t shared, bool mapped)
     nib_slot slot = {0, 0};
     for (; slot.index < STAGES; slot.index++)
         nib_barrier_init(full_of(shared, slot), mapped ? 1 : 1 + MAKER_WARPS);
-    for (slot.index = 0; slot.index < BUFFERS; slot.index++) {
+    for (slot.index = 0; slot.index < BUFFERS; slot.index++)
         nib_barrier_init(ready_of(shared, slot), MAKER_WARPS);
+    for (slot.index = 0; slot.index < RELEASES; slot.index++)
         nib_barrier_init(empty_of(shared, slot), CONSUMER_THREADS / 32);
-    }
     nib_barrier_init_fence();
 }
 
@@ -155,11 +158,11 @@ NIB_DEVICE void copy_weights(const nib_cuda_params &p, uint32_t shared, const ni
 NIB_DEVICE void fill_act(const nib_cuda_params &p, uint32_t shared, const nib_slot &stage, int m0,
                          int k)
 {
-    const int thread = nib_thread() % 128, piece = thread % 8;
+    const int thread = nib_thread() - CONSUMER_THREADS, piece = thread % 8;
     const int64_t column = (int64_t)k * STAGE_K + piece * 16;
     const int columns = (int)(p.k - column);
 #pragma unroll 1
-    for (int row = thread / 8; row < TILE_M; row += 16) {
+    for (int row = thread / 8; row < TILE_M; row += MAKER_THREADS / 8) {
         uint32_t words[4] = {0, 0, 0, 0};
         if (m0 + row < p.m) {
             const uint8_t *from = (const uint8_t *)p.act + (m0 + row) * p.lda + column;

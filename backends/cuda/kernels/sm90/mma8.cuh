@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products of bytes by Hopper's warpgroups, k32 at a time: as mma.cuh, after which it is included,
- * for activations of 8 bits. Both operands are in shared memory; d is as for products of 16 bits.
+ * for activations of 8 bits. W (A) is in shared memory or in registers, act (B) always there; d is
+ * as for products of 16 bits.
  */
 #ifndef NIB_CUDA_SM90_MMA8_CUH
 #define NIB_CUDA_SM90_MMA8_CUH
@@ -60,46 +61,55 @@ typedef float nib_sum;
 #define NIB_BYTES_SUMS(d) NIB_BYTES_8(d, 0)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_8
 #define NIB_BYTES_MATRIX "%8, %9, %10"
+#define NIB_BYTES_FRAGMENT "{%8,%9,%10,%11}, %12, %13"
 #elif NIB_SPEC_TILE_M == 32
 #define NIB_BYTES_SHAPE "m64n32k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_16(d, 0)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_16
 #define NIB_BYTES_MATRIX "%16, %17, %18"
+#define NIB_BYTES_FRAGMENT "{%16,%17,%18,%19}, %20, %21"
 #elif NIB_SPEC_TILE_M == 48
 #define NIB_BYTES_SHAPE "m64n48k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_16(d, 0), NIB_BYTES_8(d, 16)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_24
 #define NIB_BYTES_MATRIX "%24, %25, %26"
+#define NIB_BYTES_FRAGMENT "{%24,%25,%26,%27}, %28, %29"
 #elif NIB_SPEC_TILE_M == 64
 #define NIB_BYTES_SHAPE "m64n64k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_32(d, 0)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_32
 #define NIB_BYTES_MATRIX "%32, %33, %34"
+#define NIB_BYTES_FRAGMENT "{%32,%33,%34,%35}, %36, %37"
 #elif NIB_SPEC_TILE_M == 96
 #define NIB_BYTES_SHAPE "m64n96k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_32(d, 0), NIB_BYTES_16(d, 32)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_48
 #define NIB_BYTES_MATRIX "%48, %49, %50"
+#define NIB_BYTES_FRAGMENT "{%48,%49,%50,%51}, %52, %53"
 #elif NIB_SPEC_TILE_M == 112
 #define NIB_BYTES_SHAPE "m64n112k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_32(d, 0), NIB_BYTES_16(d, 32), NIB_BYTES_8(d, 48)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_56
 #define NIB_BYTES_MATRIX "%56, %57, %58"
+#define NIB_BYTES_FRAGMENT "{%56,%57,%58,%59}, %60, %61"
 #elif NIB_SPEC_TILE_M == 128
 #define NIB_BYTES_SHAPE "m64n128k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_64(d, 0)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_64
 #define NIB_BYTES_MATRIX "%64, %65, %66"
+#define NIB_BYTES_FRAGMENT "{%64,%65,%66,%67}, %68, %69"
 #elif NIB_SPEC_TILE_M == 144
 #define NIB_BYTES_SHAPE "m64n144k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_64(d, 0), NIB_BYTES_8(d, 64)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_72
 #define NIB_BYTES_MATRIX "%72, %73, %74"
+#define NIB_BYTES_FRAGMENT "{%72,%73,%74,%75}, %76, %77"
 #elif NIB_SPEC_TILE_M == 176
 #define NIB_BYTES_SHAPE "m64n176k32"
 #define NIB_BYTES_SUMS(d) NIB_BYTES_64(d, 0), NIB_BYTES_16(d, 64), NIB_BYTES_8(d, 80)
 #define NIB_BYTES_NAMES NIB_BYTES_NAMES_88
 #define NIB_BYTES_MATRIX "%88, %89, %90"
+#define NIB_BYTES_FRAGMENT "{%88,%89,%90,%91}, %92, %93"
 #endif
 /* clang-format on */
 
@@ -125,6 +135,16 @@ NIB_DEVICE void nib_bytes_multiply(nib_sum (&d)[NIB_UNIT_COUNT], uint64_t a, uin
                  "}, " NIB_BYTES_MATRIX NIB_BYTES_TAIL
                  : NIB_BYTES_SUMS(d)
                  : "l"(a), "l"(b), "n"(ADD));
+}
+
+/* The same with A in registers: dequant8.cuh has the fragment. */
+template <bool ADD>
+NIB_DEVICE void nib_bytes_multiply(nib_sum (&d)[NIB_UNIT_COUNT], const uint32_t (&a)[4], uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned." NIB_BYTES_SHAPE NIB_BYTES_TYPES "{" NIB_BYTES_NAMES
+                 "}, " NIB_BYTES_FRAGMENT NIB_BYTES_TAIL
+                 : NIB_BYTES_SUMS(d)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(ADD));
 }
 
 template <int N> NIB_DEVICE void nib_hold(int32_t (&values)[N])

@@ -41,11 +41,13 @@ typedef struct ref_act {
 
 /* What one element needs. */
 typedef struct ref_sums {
-    double x;      /* sum a w */
-    double fold;   /* sum a fold */
-    double size2;  /* sum a^2 size2 */
-    double noise2; /* sum of variances of the activations' rounding, times weights squared */
-    double length; /* terms added in floating point */
+    double x;       /* sum a w */
+    double fold;    /* sum a fold */
+    double size2;   /* sum a^2 size2 */
+    double noise2;  /* sum of variances of the activations' rounding, times weights squared */
+    double round2;  /* sum of variances of the weights' rounding, times activations squared */
+    double largest; /* |w|, where weights may be rounded */
+    double length;  /* terms added in floating point */
     /* Only where tensor cores of 8-bit floats may be used. */
     double reach2; /* sum reach^2 reach2 */
     double drift;  /* sum a c s: what they add up when zeros are taken out */
@@ -53,6 +55,9 @@ typedef struct ref_sums {
 
 /* True when sums within a group are integers modulo 2^32. */
 bool ref_wraps(const nib_gemm_desc *desc);
+
+/* Mantissa bits, the leading one included, that weights may be rounded to; 0: they are exact. */
+int ref_weight_bits(const nib_gemm_desc *desc);
 
 /* True when the sum may be one of 8-bit floats' tensor cores, which keep 14 bits of it: activations
  * of 8-bit floats by codes that such a float holds exactly. docs/numerics.md, section 2. */

@@ -182,7 +182,11 @@ enum {
     NIB_GEMM_ALLOW_NONDETERMINISTIC = 1u << 1,
     /* Activations in f32, f16 or bf16 may be rounded on the fly to i8 with one f32 scale per 32 k,
      * as ggml does for its block formats. Faster on a CPU, less exact: see docs/numerics.md. */
-    NIB_GEMM_ACT_DYNAMIC_I8 = 1u << 2
+    NIB_GEMM_ACT_DYNAMIC_I8 = 1u << 2,
+    /* Without it, with f16 or bf16 activations, a kernel may round each weight once to the type of
+     * the activations, as if the matrix had been dequantised to that type first; large products
+     * are faster that way. With it weights are exact: see docs/numerics.md. */
+    NIB_GEMM_EXACT_WEIGHTS = 1u << 3
 };
 
 /* A product: a weight description and everything that only affects a launch. */

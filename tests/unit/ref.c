@@ -245,18 +245,18 @@ static nib_status judge(const float_kernel *f, const double *expected, const dou
 }
 
 static const char *const kernel_lines[] = {
-    "n=24 k=64 w=i4 g=32 s=f16 a=f16 m=5 seed=3",
-    "n=24 k=64 w=u4 g=16 s=f16 z=float:f16 a=f16 o=f32 m=5 seed=4",
-    "n=24 k=67 w=u3 g=16 s=f32 z=code a=bf16 o=f16 b=f32 m=5 seed=5",
+    "n=24 k=64 w=i4 g=32 s=f16 a=f16 m=5 seed=3 f=exact_weights",
+    "n=24 k=64 w=u4 g=16 s=f16 z=float:f16 a=f16 o=f32 m=5 seed=4 f=exact_weights",
+    "n=24 k=67 w=u3 g=16 s=f32 z=code a=bf16 o=f16 b=f32 m=5 seed=5 f=exact_weights",
     "n=24 k=64 w=u8 g=64 s=bf16 z=rescale:f32 a=f32 m=5 seed=6",
-    "n=9 k=4096 w=i4 g=32 s=f16 a=f16 m=3 seed=7",
+    "n=9 k=4096 w=i4 g=32 s=f16 a=f16 m=3 seed=7 f=exact_weights",
     "n=9 k=4096 w=nf4 g=64 s=f32 a=f32 m=3 seed=8",
-    "n=9 k=4096 w=i8 g=row s=f32 a=bf16 o=f32 m=3 seed=9 data=positive",
+    "n=9 k=4096 w=i8 g=row s=f32 a=bf16 o=f32 m=3 seed=9 data=positive f=exact_weights",
     "n=24 k=256 w=u4 g=32 s=f32 z=float:f32 a=f32 m=5 seed=10 data=positive",
     "n=24 k=256 w=e4m3 g=tensor s=f32 a=f32 m=5 seed=11 data=outlier alpha=0.5",
-    "n=24 k=128 w=i4 g=32 s=f16 a=f16 m=5 seed=12 data=tiny b=f32",
-    "n=24 k=128 w=i4 g=32 s=f32 a=f16 m=5 seed=13 data=huge",
-    "n=24 k=1 w=i4 g=row s=f32 a=f16 m=5 seed=14",
+    "n=24 k=128 w=i4 g=32 s=f16 a=f16 m=5 seed=12 data=tiny b=f32 f=exact_weights",
+    "n=24 k=128 w=i4 g=32 s=f32 a=f16 m=5 seed=13 data=huge f=exact_weights",
+    "n=24 k=1 w=i4 g=row s=f32 a=f16 m=5 seed=14 f=exact_weights",
 };
 
 /* Typical: the middle of the sizes of one element's terms. */
@@ -447,10 +447,11 @@ Test(ref_bound, admits_tensor_cores_of_8_bit_floats_and_catches_a_dropped_term)
 
 Test(ref_bound, other_products_stay_as_exact_as_they_were)
 {
-    static const char *const lines[] = {"n=8 k=64 w=i4 g=32 s=f16 a=f16 o=f32 m=3 seed=1",
-                                        "n=8 k=64 w=i4 g=32 s=f16 a=i8 o=f32 m=3 seed=1",
-                                        "n=8 k=64 w=u6 g=32 s=f16 a=e4m3 o=f32 m=3 seed=1",
-                                        "n=8 k=64 w=nf4 g=32 s=f16 a=e4m3 o=f32 m=3 seed=1"};
+    static const char *const lines[] = {
+        "n=8 k=64 w=i4 g=32 s=f16 a=f16 o=f32 m=3 seed=1 f=exact_weights",
+        "n=8 k=64 w=i4 g=32 s=f16 a=i8 o=f32 m=3 seed=1",
+        "n=8 k=64 w=u6 g=32 s=f16 a=e4m3 o=f32 m=3 seed=1",
+        "n=8 k=64 w=nf4 g=32 s=f16 a=e4m3 o=f32 m=3 seed=1"};
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         test_case given;
         test_problem p;

@@ -30,7 +30,7 @@ static const struct {
     {"elect", sim_decode_elect},       {"ex2", sim_decode_transcendental},
     {"exit", sim_decode_branch},       {"fence", sim_decode_fence},
     {"fma", sim_decode_fma},           {"getctarank", sim_decode_rank},
-    {"griddepcontrol", sim_decode_hint},
+    {"griddepcontrol", sim_decode_grid},
     {"isspacep", sim_decode_space},    {"ld", sim_decode_load},
     {"ldmatrix", sim_decode_matrix},   {"ldu", sim_decode_load},
     {"lg2", sim_decode_transcendental}, {"lop3", sim_decode_logic3},

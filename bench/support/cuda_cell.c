@@ -37,7 +37,7 @@ static bool pack(cuda_shape *s)
         return false;
     }
     s->packed_bytes = info.packed_bytes;
-    int copies = s->bench->pace.smoke ? 1 : (int)(BENCH_ROTATE_BYTES / info.packed_bytes) + 1;
+    int copies = s->bench->pace.smoke ? 1 : bench_copies_of(info.packed_bytes, BENCH_ROTATE_BYTES);
     s->weights = calloc((size_t)copies, sizeof(nib_weights *));
     if (!s->weights) {
         nib_weights_destroy(first);
@@ -115,7 +115,7 @@ static void open_dense(cuda_shape *s, nib_type type)
                                  .type = type,
                                  .out_type = out,
                                  .weights = p->dense,
-                                 .act = bench_problem_act(p, type),
+                                 .act = p->act,
                                  .bytes = s->bench->pace.smoke ? 0 : BENCH_ROTATE_BYTES};
     bench_dense *d = &s->dense[s->denses];
     if (bench_dense_open(d, s->bench->cublas, &s->bench->cuda, &source))
@@ -139,7 +139,8 @@ static bool has_baselines(const cuda_shape *s)
 static void open_baselines(cuda_shape *s)
 {
     cuda_bench *b = s->bench;
-    s->has_floor = b->reader && bench_reader_load(b->reader, s->packed_bytes, &b->pace);
+    s->has_floor =
+        b->reader && bench_reader_load(b->reader, s->packed_bytes, BENCH_ROTATE_BYTES, &b->pace);
     if (!has_baselines(s))
         return;
     open_dense(s, dense_type(&s->desc));

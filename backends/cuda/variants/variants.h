@@ -83,6 +83,7 @@ struct nib_cuda_row {
 void nib_cuda_spec_add(nib_cuda_spec *spec, const char *name, int64_t value);
 
 /* The tables, most special first, ended by a row whose variant.id is NULL. */
+extern const nib_cuda_row nib_cuda_sm90_decode_rows[];
 extern const nib_cuda_row nib_cuda_sm80_decode_rows[];
 extern const nib_cuda_row nib_cuda_sm80_gemm_rows[];
 extern const nib_cuda_row nib_cuda_general_rows[];

@@ -26,17 +26,24 @@
 #include "kernels/sm80/reduce.cuh"
 /* clang-format on */
 
-NIB_DEVICE void nib_take_block(uint32_t stage, int lane, uint32_t table, float lift,
-                               nib_long_sums &whole, nib_sums &sums)
+/* The first stages, a group of copies each; the first group has the weights of all of them. */
+NIB_DEVICE void nib_fill_ring(const nib_cuda_params &p, const nib_warp &warp, int k_block,
+                              int k_end)
 {
-    if constexpr (NIB_ONE_GROUP && NIB_NARROW)
-        nib_narrow_products(stage, lane, table, whole);
-    else if constexpr (NIB_ONE_GROUP)
-        nib_block_products(stage, lane, table, whole);
-    else if constexpr (NIB_NARROW)
-        nib_narrow_products(stage, lane, table, lift, sums);
-    else
-        nib_block_products(stage, lane, table, lift, sums);
+    /* Not unrolled: instructions are read from memory as well when a kernel begins. */
+#pragma unroll 1
+    for (int s = 0; s < NIB_SPEC_STAGES - 1; s++)
+        if (k_block + s * NIB_WARPS_K < k_end)
+            nib_fetch_constants(p, warp, k_block + s * NIB_WARPS_K,
+                                warp.ring + s * NIB_STAGE_BYTES);
+    nib_wait_for_primary(); /* act may be its output, out its input */
+#pragma unroll 1
+    for (int s = 0; s < NIB_SPEC_STAGES - 1; s++) {
+        if (k_block + s * NIB_WARPS_K < k_end)
+            nib_fetch_act(p, warp.lane, k_block + s * NIB_WARPS_K,
+                          warp.ring + s * NIB_STAGE_BYTES + NIB_STAGE_ACT);
+        nib_copy_commit();
+    }
 }
 
 /* Block of 128 k of all parts that this warp takes: k_block, then every NIB_WARPS_K-th. */
@@ -44,13 +51,7 @@ NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp,
                                  int k_end, uint32_t table, float lift, nib_sums &sums)
 {
     nib_long_sums whole = {};
-    /* Not unrolled: instructions are read from memory as well when a kernel begins. */
-#pragma unroll 1
-    for (int s = 0; s < NIB_SPEC_STAGES - 1; s++) {
-        if (k_block + s * NIB_WARPS_K < k_end)
-            nib_fetch_stage(p, warp, k_block + s * NIB_WARPS_K, warp.ring + s * NIB_STAGE_BYTES);
-        nib_copy_commit();
-    }
+    nib_fill_ring(p, warp, k_block, k_end);
     if (NIB_SPEC_TILE_M > 1 && p.m < NIB_SPEC_TILE_M)
         nib_clear_act(p, warp);
     if constexpr (NIB_TABLE_BYTES > 0)
@@ -65,7 +66,8 @@ NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp,
         nib_copy_commit();
         nib_copy_wait<NIB_SPEC_STAGES - 1>();
         __syncwarp(); /* other lanes' copies of act and scales */
-        nib_take_block(warp.ring + read, warp.lane, table, lift, whole, sums);
+        nib_take_block(warp.ring + read, warp.ring + read + NIB_STAGE_ACT, warp.lane, table, lift,
+                       whole, sums);
         __syncwarp(); /* all lanes have read the slot that is written next */
         write = read;
         read = read + NIB_STAGE_BYTES == NIB_RING_BYTES ? 0 : read + NIB_STAGE_BYTES;
@@ -154,7 +156,6 @@ extern "C" __global__ void __launch_bounds__(NIB_SPEC_WARPS * 32, NIB_SPEC_RESID
         nib_table_fill(shared, p.table, lift, nib_thread(), NIB_SPEC_WARPS * 32);
         lift = nib_reciprocal(lift); /* a power of two: exact */
     }
-    nib_wait_for_primary(); /* act may be its output */
     nib_sums sums = {};
     nib_run_pipeline(p, warp, k_begin + index / NIB_SPEC_WARPS_N, k_end,
                      shared + warp.lane * NIB_TABLE_ENTRY, lift, sums);

@@ -47,6 +47,9 @@ static constexpr int NIB_ZERO_BYTES = NIB_SPEC_ZERO == NIB_ZERO_NONE ? 0
                                           ? 1
                                           : nib_element_bytes(NIB_SPEC_ZERO_TYPE);
 
+/* Units go in a loop: not where straight code has registers enough. */
+static constexpr bool NIB_ROLLED = false;
+
 /* ---- shared memory ------------------------------------------------------------------------ */
 
 static constexpr int NIB_ACT_BYTES = nib_element_bytes(NIB_SPEC_ACT);
@@ -270,17 +273,30 @@ NIB_DEVICE void nib_clear_act(const nib_cuda_params &p, const nib_warp &warp)
             nib_shared_store4(warp.ring + s * NIB_STAGE_BYTES + NIB_STAGE_ACT + c * 16, zero);
 }
 
+/* Where byte `byte` of row `row` of a stage's act is. */
+NIB_DEVICE uint32_t nib_act_place(uint32_t act, int row, int byte)
+{
+    return act + row * NIB_ACT_PITCH + byte;
+}
+
 /* ---- a stage ------------------------------------------------------------------------------ */
 
-/* Starts all copies of a block of 128 k as one group of cp.async. */
-NIB_DEVICE void nib_fetch_stage(const nib_cuda_params &p, const nib_warp &warp, int k_block,
-                                uint32_t stage)
+/* Starts the copies of a block of 128 k that no kernel before this one writes. */
+NIB_DEVICE void nib_fetch_constants(const nib_cuda_params &p, const nib_warp &warp, int k_block,
+                                    uint32_t stage)
 {
     nib_fetch_weights(p, warp, k_block, stage);
     if constexpr (!NIB_ONE_GROUP && NIB_SCALE_BYTES > 0)
         nib_fetch_side<NIB_SCALE_BYTES>(p, warp, p.scales, k_block, stage + NIB_STAGE_SCALES);
     if constexpr (!NIB_ONE_GROUP && NIB_ZERO_BYTES > 0)
         nib_fetch_side<NIB_ZERO_BYTES>(p, warp, p.zeros, k_block, stage + NIB_STAGE_ZEROS);
+}
+
+/* Starts all copies of a block of 128 k. */
+NIB_DEVICE void nib_fetch_stage(const nib_cuda_params &p, const nib_warp &warp, int k_block,
+                                uint32_t stage)
+{
+    nib_fetch_constants(p, warp, k_block, stage);
     nib_fetch_act(p, warp.lane, k_block, stage + NIB_STAGE_ACT);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic of the decode kernel: one block of 128 k of a warp, from a stage of its ring (see
- * decode.cuh) into the warp's sums. For each group of k
+ * Arithmetic of the decode kernels: one block of 128 k of a warp, from a stage of its ring into the
+ * warp's sums. The places in a stage are those of decode.cuh, or of kernels/sm90/decode.cuh. For
+ * each group of k
  *
  *     sum += s (factor * acc - (z + offset) * asum)           zeros: float or code
  *     sum += s (factor * acc - offset * asum) - z asum        zeros: rescale
@@ -25,9 +26,10 @@ static constexpr int NIB_SIDE_UNITS = NIB_LIMBS > 1 || NIB_SPEC_UNITS == 1      
                                       : NIB_SPEC_UNITS == 2                        ? 2
                                       : NIB_TOKEN_TILES == 1 && NIB_CODE.bits <= 4 ? 4
                                                                                    : 2;
-/* Short groups and operands of several limbs go by 32 k in a loop that is not unrolled: as straight
- * code they would need more registers than there are. */
-static constexpr bool NIB_NARROW = NIB_LIMBS > 1 || NIB_BLOCK_GROUPS > 2;
+/* Short groups, operands of several limbs and many tokens go by 32 k in a loop that is not
+ * unrolled: as straight code they would need more registers than there are. */
+static constexpr bool NIB_NARROW = NIB_LIMBS > 1 ||
+                                   NIB_BLOCK_GROUPS > (NIB_ROLLED ? 1 : 2) || NIB_TOKEN_TILES > 2;
 
 template <bool BYTES> struct nib_accumulator {
     typedef float type;
@@ -71,9 +73,10 @@ NIB_DEVICE uint32_t nib_act_pair(uint32_t bytes)
     }
 }
 
-/* B fragments of 32 k, steps 2 * PAIR and 2 * PAIR + 1, of all tokens; `act` is where they begin.
- */
-template <int PAIR> NIB_DEVICE void nib_read_pair_tokens(uint32_t act, int lane, nib_tokens &b)
+/* B fragments of 32 k, steps 2 * PAIR and 2 * PAIR + 1, of all tokens, from column `first` of the
+ * block on. */
+template <int PAIR>
+NIB_DEVICE void nib_read_pair_tokens(uint32_t act, int first, int lane, nib_tokens &b)
 {
     const int g = lane >> 2, t = lane & 3;
 #pragma unroll
@@ -82,14 +85,14 @@ template <int PAIR> NIB_DEVICE void nib_read_pair_tokens(uint32_t act, int lane,
         if constexpr (NIB_ACT_BYTES == 2) {
             const int row = NIB_SPEC_TILE_M == 1 ? 0 : m * 8 + (lane & 7);
             uint32_t four[4];
-            nib_load_matrix4(four, act + row * NIB_ACT_PITCH + (lane >> 3) * 16);
+            nib_load_matrix4(four, nib_act_place(act, row, first * 2 + (lane >> 3) * 16));
             b[2 * PAIR][m][0] = four[0];
             b[2 * PAIR][m][1] = four[1];
             b[2 * PAIR + 1][m][0] = four[2];
             b[2 * PAIR + 1][m][1] = four[3];
         } else {
             const int row = NIB_SPEC_TILE_M == 1 ? 0 : m * 8 + g;
-            const uint32_t at = act + row * NIB_ACT_PITCH + 2 * t;
+            const uint32_t at = nib_act_place(act, row, first + 2 * t);
 #pragma unroll
             for (int s = 0; s < 2; s++) {
                 const uint32_t low = nib_shared_load16(at + s * 16);
@@ -107,10 +110,10 @@ template <int PAIR> NIB_DEVICE void nib_read_pair_tokens(uint32_t act, int lane,
 
 NIB_DEVICE void nib_read_tokens(uint32_t act, int lane, nib_tokens &b)
 {
-    nib_read_pair_tokens<0>(act, lane, b);
-    nib_read_pair_tokens<1>(act + 32 * NIB_ACT_BYTES, lane, b);
-    nib_read_pair_tokens<2>(act + 64 * NIB_ACT_BYTES, lane, b);
-    nib_read_pair_tokens<3>(act + 96 * NIB_ACT_BYTES, lane, b);
+    nib_read_pair_tokens<0>(act, 0, lane, b);
+    nib_read_pair_tokens<1>(act, 32, lane, b);
+    nib_read_pair_tokens<2>(act, 64, lane, b);
+    nib_read_pair_tokens<3>(act, 96, lane, b);
 }
 
 /* Adds the activations of products AT .. END - 1: an A of ones makes every row of the product their
@@ -253,10 +256,12 @@ NIB_DEVICE void nib_scale_group(const nib_acc (&acc)[NIB_TOKEN_TILES][4],
 
 /* ---- a block ------------------------------------------------------------------------------ */
 
+/* Groups from J on of units first .., whose sums are those of units to .. */
 template <int J>
-NIB_DEVICE void nib_group_products(uint32_t stage, int lane, int first, const nib_unit_words &q,
-                                   const nib_tokens &b, const nib_act_sums &asum, uint32_t table,
-                                   float lift, nib_sums &sums)
+NIB_DEVICE void nib_group_products(uint32_t stage, int lane, int first, int to,
+                                   const nib_unit_words &q, const nib_tokens &b,
+                                   const nib_act_sums &asum, uint32_t table, float lift,
+                                   nib_sums &sums)
 {
     if constexpr (J < NIB_BLOCK_GROUPS) {
         nib_tile acc = {};
@@ -264,35 +269,63 @@ NIB_DEVICE void nib_group_products(uint32_t stage, int lane, int first, const ni
 #pragma unroll
         for (int u = 0; u < NIB_SIDE_UNITS; u++)
             nib_scale_group(acc[u], asum[J], nib_stage_scale(stage, lane, J, first + u), lift,
-                            sums.sum[first + u]);
-        nib_group_products<J + 1>(stage, lane, first, q, b, asum, table, lift, sums);
+                            sums.sum[to + u]);
+        nib_group_products<J + 1>(stage, lane, first, to, q, b, asum, table, lift, sums);
     }
 }
 
+/* The last units come first: after as many turns as there are sides all are in place again. */
+NIB_DEVICE void nib_turn_sums(nib_sums &sums)
+{
+    nib_sums turned;
+#pragma unroll
+    for (int u = 0; u < NIB_SPEC_UNITS; u++)
+#pragma unroll
+        for (int m = 0; m < NIB_TOKEN_TILES; m++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                turned.sum[u][m][e] = sums.sum[(u + NIB_SIDE_UNITS) % NIB_SPEC_UNITS][m][e];
+    sums = turned;
+}
+
 /* A block of 128 k whose groups end with it or within it. */
-NIB_DEVICE void nib_block_products(uint32_t stage, int lane, uint32_t table, float lift,
-                                   nib_sums &sums)
+NIB_DEVICE void nib_block_products(uint32_t stage, uint32_t act, int lane, uint32_t table,
+                                   float lift, nib_sums &sums)
 {
     nib_tokens b;
     nib_act_sums asum = {};
-    nib_read_tokens(stage + NIB_STAGE_ACT, lane, b);
+    nib_read_tokens(act, lane, b);
     if constexpr (NIB_NEEDS_ASUM)
         nib_sum_tokens<0>(b, asum);
+    if constexpr (NIB_ROLLED) {
+        /* As straight code the sides would run at once, in more registers than there are. */
+#pragma unroll 1
+        for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS) {
+            nib_unit_words q;
+#pragma unroll
+            for (int u = 0; u < NIB_SIDE_UNITS; u++)
+                nib_read_weights(stage, lane, first + u, q[u]);
+            nib_group_products<0>(stage, lane, first, 0, q, b, asum, table, lift, sums);
+            nib_turn_sums(sums);
+        }
+        return;
+    }
 #pragma unroll
     for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS) {
         nib_unit_words q;
 #pragma unroll
         for (int u = 0; u < NIB_SIDE_UNITS; u++)
             nib_read_weights(stage, lane, first + u, q[u]);
-        nib_group_products<0>(stage, lane, first, q, b, asum, table, lift, sums);
+        nib_group_products<0>(stage, lane, first, first, q, b, asum, table, lift, sums);
     }
 }
 
 /* A block of 128 k where one group is all of k. */
-NIB_DEVICE void nib_block_products(uint32_t stage, int lane, uint32_t table, nib_long_sums &sums)
+NIB_DEVICE void nib_block_products(uint32_t stage, uint32_t act, int lane, uint32_t table,
+                                   nib_long_sums &sums)
 {
     nib_tokens b;
-    nib_read_tokens(stage + NIB_STAGE_ACT, lane, b);
+    nib_read_tokens(act, lane, b);
     if constexpr (NIB_NEEDS_ASUM)
         nib_sum_tokens<0>(b, sums.asum);
 #pragma unroll
@@ -325,17 +358,17 @@ NIB_DEVICE void nib_narrow_group(uint32_t stage, int lane, int group, int first,
 }
 
 /* Words and tokens of 32 k, as steps 0 and 1. */
-NIB_DEVICE void nib_read_narrow(uint32_t stage, int lane, int pair, int first, nib_unit_words &q,
-                                nib_tokens &b)
+NIB_DEVICE void nib_read_narrow(uint32_t stage, uint32_t act, int lane, int pair, int first,
+                                nib_unit_words &q, nib_tokens &b)
 {
-    nib_read_pair_tokens<0>(stage + NIB_STAGE_ACT + pair * 32 * NIB_ACT_BYTES, lane, b);
+    nib_read_pair_tokens<0>(act, pair * 32, lane, b);
 #pragma unroll
     for (int u = 0; u < NIB_SIDE_UNITS; u++)
         nib_read_pair_weights(stage, lane, first + u, pair, q[u]);
 }
 
-NIB_DEVICE void nib_narrow_products(uint32_t stage, int lane, uint32_t table, float lift,
-                                    nib_sums &sums)
+NIB_DEVICE void nib_narrow_products(uint32_t stage, uint32_t act, int lane, uint32_t table,
+                                    float lift, nib_sums &sums)
 {
     constexpr int products = NIB_PRODUCTS / 4, groups = NIB_BLOCK_GROUPS / 4;
 #pragma unroll
@@ -346,7 +379,7 @@ NIB_DEVICE void nib_narrow_products(uint32_t stage, int lane, uint32_t table, fl
         for (int pair = 0; pair < 4; pair++) {
             nib_unit_words q;
             nib_tokens b;
-            nib_read_narrow(stage, lane, pair, first, q, b);
+            nib_read_narrow(stage, act, lane, pair, first, q, b);
             if constexpr (groups == 2) {
                 nib_narrow_group<0, 1>(stage, lane, 2 * pair, first, q, b, table, lift, sums);
                 nib_narrow_group<1, 2>(stage, lane, 2 * pair + 1, first, q, b, table, lift, sums);
@@ -368,7 +401,8 @@ NIB_DEVICE void nib_narrow_products(uint32_t stage, int lane, uint32_t table, fl
     }
 }
 
-NIB_DEVICE void nib_narrow_products(uint32_t stage, int lane, uint32_t table, nib_long_sums &sums)
+NIB_DEVICE void nib_narrow_products(uint32_t stage, uint32_t act, int lane, uint32_t table,
+                                    nib_long_sums &sums)
 {
 #pragma unroll
     for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS)
@@ -376,12 +410,27 @@ NIB_DEVICE void nib_narrow_products(uint32_t stage, int lane, uint32_t table, ni
         for (int pair = 0; pair < 4; pair++) {
             nib_unit_words q;
             nib_tokens b;
-            nib_read_narrow(stage, lane, pair, first, q, b);
+            nib_read_narrow(stage, act, lane, pair, first, q, b);
             if constexpr (NIB_NEEDS_ASUM)
                 if (first == 0)
                     nib_sum_products<0, NIB_PRODUCTS / 4>(b, sums.asum[0]);
             nib_multiply<0, NIB_PRODUCTS / 4>(q, b, table, *(nib_tile *)&sums.acc[first]);
         }
+}
+
+/* A block of 128 k: weights and scales in `stage`, activations in `act`. One group along k adds to
+ * `whole`, others to `sums`. */
+NIB_DEVICE void nib_take_block(uint32_t stage, uint32_t act, int lane, uint32_t table, float lift,
+                               nib_long_sums &whole, nib_sums &sums)
+{
+    if constexpr (NIB_ONE_GROUP && NIB_NARROW)
+        nib_narrow_products(stage, act, lane, table, whole);
+    else if constexpr (NIB_ONE_GROUP)
+        nib_block_products(stage, act, lane, table, whole);
+    else if constexpr (NIB_NARROW)
+        nib_narrow_products(stage, act, lane, table, lift, sums);
+    else
+        nib_block_products(stage, act, lane, table, lift, sums);
 }
 
 /* One group along k: its scales, in the end. With NIB_LATE_SCALE the sums stay integers. */

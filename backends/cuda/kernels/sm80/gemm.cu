@@ -212,7 +212,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, NIB_SPEC_RESIDENT)
         nib_table_fill(table, p.table, nib_table_lift(p.table), nib_thread(), THREADS);
         __syncthreads(); /* the table is whole before the first look-up */
     }
-    nib_wait_for_primary(); /* act may be its output */
     mainloop_run(p, place, tile.n_block, tile.m0, k_begin, k_end, ring, s);
     nib_copy_wait<0>();
     __syncthreads(); /* all have read the last stage: the ring becomes the tile of sums */

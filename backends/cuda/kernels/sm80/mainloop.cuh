@@ -401,18 +401,40 @@ NIB_DEVICE void start_act(const nib_cuda_params &p, supply &x)
     }
 }
 
-/* Starts the copies of the next stage, if there is one, as a group of their own. */
-NIB_DEVICE void start_stage(const nib_cuda_params &p, supply &x)
+/* Starts the copies of the next stage, if there is one, as a group of their own; `weights`: those
+ * of codes, scales and zeros too. */
+NIB_DEVICE void start_stage(const nib_cuda_params &p, bool weights, supply &x)
 {
     if (x.k < x.k_end) {
-        codes_copy(x.codes, x.write);
-        groups_copy(p, x.n_block, x.k, x.write);
+        if (weights) {
+            codes_copy(x.codes, x.write);
+            groups_copy(p, x.n_block, x.k, x.write);
+        }
         start_act(p, x);
     }
     nib_copy_commit();
     act_advance(x.act);
     x.write = stage_after(x, x.write);
     x.k++;
+}
+
+/* The first stages. A dependent launch has the weights of all of them in the first group. */
+NIB_DEVICE void fill_ring(const nib_cuda_params &p, supply &x)
+{
+    if constexpr (NIB_DEPENDENT) {
+#pragma unroll 1
+        for (int i = 0; i < NIB_SPEC_STAGES; i++)
+            if (x.k + i < x.k_end) {
+                codes_copy(x.codes, x.ring + i * STAGE_BYTES);
+                groups_copy(p, x.n_block, x.k + i, x.ring + i * STAGE_BYTES);
+            }
+        nib_wait_for_primary(); /* act may be its output, out its input */
+    }
+#pragma unroll 1
+    for (int i = 0; i < NIB_SPEC_STAGES; i++) {
+        start_stage(p, !NIB_DEPENDENT, x);
+        store_held(x);
+    }
 }
 
 NIB_DEVICE void turn_ring(const nib_cuda_params &p, supply &x)
@@ -422,7 +444,7 @@ NIB_DEVICE void turn_ring(const nib_cuda_params &p, supply &x)
     /* Orders all threads' copies into the stage that comes before its reads, and the reads of the
      * stage before it, all done, before the copies into its place. */
     __syncthreads();
-    start_stage(p, x);
+    start_stage(p, true, x);
 }
 
 /* ---- the schedule ------------------------------------------------------------------------- */
@@ -494,8 +516,10 @@ NIB_DEVICE void mainloop_run(const nib_cuda_params &p, const warp_place &place, 
                              int64_t m0, int k_begin, int k_end, uint32_t ring, state &s)
 {
     clear_totals(s);
-    if (k_begin >= k_end)
+    if (k_begin >= k_end) {
+        nib_wait_for_primary(); /* what it reads may be overwritten */
         return;
+    }
     supply x;
     x.act = act_begin(p, m0, k_begin * STAGE_K);
     codes_begin(p, n_block, k_begin, x.codes);
@@ -506,11 +530,7 @@ NIB_DEVICE void mainloop_run(const nib_cuda_params &p, const warp_place &place, 
     x.k_end = k_end;
     x.left = k_end - k_begin;
     x.group_left = p.group - (int64_t)k_begin * STAGE_K % p.group;
-#pragma unroll 1
-    for (int i = 0; i < NIB_SPEC_STAGES; i++) {
-        start_stage(p, x);
-        store_held(x);
-    }
+    fill_ring(p, x);
     operands o[2];
     nib_copy_wait<NIB_SPEC_STAGES - 1>();
     __syncthreads(); /* the first stage is there */

@@ -194,6 +194,14 @@ template <int PENDING> NIB_DEVICE void nib_copy_wait(void)
 
 /* ---- dependent launches (PTX ISA, griddepcontrol) ----------------------------------------- */
 
+/* Whether the kernel may start while the one before it ends: weights, scales and zeros may be read
+ * before nib_wait_for_primary, nothing else. */
+#if __CUDA_ARCH__ >= 900
+static constexpr bool NIB_DEPENDENT = true;
+#else
+static constexpr bool NIB_DEPENDENT = false;
+#endif
+
 /* The kernel that follows may begin to start once all blocks are here. */
 NIB_DEVICE void nib_allow_dependents(void)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PRIORITY_ATTRIBUTE = 8, PORTABLE_CLUSTER = 8, WIDEST_CLUSTER = 16 };
+enum { PRIORITY_ATTRIBUTE = 8, MOST_CLUSTER = 8 };
 enum { EXTRA_END = 0, EXTRA_BUFFER = 1, EXTRA_BYTES = 2 };
 
 static uint64_t last_number;
@@ -125,21 +125,29 @@ static CUresult check_shape(const CUlaunchConfig *config, CUfunction function)
     return CUDA_SUCCESS;
 }
 
-static CUresult check_cluster(CUcontext ctx, const CUlaunchConfig *config, drv_launch *launch)
+/* Extents as the launch gives them, else as the kernel was compiled for. */
+static CUresult check_cluster(CUcontext ctx, drv_launch *launch)
 {
-    const char *name = launch->function->info->name;
+    const sim_function_info *info = launch->function->info;
     uint64_t blocks = 1;
     for (int i = 0; i < 3; i++) {
+        uint32_t required = info->required_cluster[i];
+        if (!launch->cluster[i])
+            launch->cluster[i] = required;
         uint32_t extent = launch->cluster[i];
         blocks *= extent ? extent : 1;
+        if (required && extent != required)
+            return refuse(info->name, CUDA_ERROR_INVALID_CLUSTER_SIZE,
+                          "the cluster is not the one the kernel was compiled for");
         if (extent && launch->grid[i] % extent)
-            return refuse(name, CUDA_ERROR_INVALID_VALUE, "the cluster does not divide the grid");
+            return refuse(info->name, CUDA_ERROR_INVALID_VALUE,
+                          "the cluster does not divide the grid");
     }
-    (void)config;
     if (blocks > 1 && ctx->device->chip->cc < 90)
-        return refuse(name, CUDA_ERROR_INVALID_CLUSTER_SIZE, "this chip has no clusters");
-    if (blocks > (launch->function->wide_cluster ? WIDEST_CLUSTER : PORTABLE_CLUSTER))
-        return refuse(name, CUDA_ERROR_INVALID_CLUSTER_SIZE, "the cluster is too large");
+        return refuse(info->name, CUDA_ERROR_INVALID_CLUSTER_SIZE, "this chip has no clusters");
+    if (blocks > MOST_CLUSTER)
+        return refuse(info->name, CUDA_ERROR_INVALID_CLUSTER_SIZE,
+                      "clusters of more than 8 blocks, where a chip has them, are not modelled");
     return CUDA_SUCCESS;
 }
 
@@ -229,7 +237,7 @@ static CUresult submit(CUcontext ctx, const CUlaunchConfig *config, CUfunction f
     launch->number = ++last_number;
     result = read_attributes(config, launch);
     if (!result)
-        result = check_cluster(ctx, config, launch);
+        result = check_cluster(ctx, launch);
     if (!result)
         result = read_params(function->info, params, extra, launch->params);
     if (result) {

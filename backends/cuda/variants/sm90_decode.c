@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hopper's decode family: kernels/sm90/decode.cu, for up to 24 rows of act of 16 bits, on 9.0 only.
+ * A row is how many rows of W and parts of K a block's warps take. The sizes of shared memory are
+ * those of kernels/sm90/decode.cuh. K is split over the blocks of a cluster as the model below
+ * finds fastest for the row's full tile; it never depends on m.
+ */
+#include <nibblas/backend.h>
+
+#include "variants/rules.h"
+#include "variants/variants.h"
+
+#include <math.h>
+#include <stddef.h>
+
+enum { UNIT_N = 16, MOST_CLUSTER = 8, ALIGN_BYTES = 128 };
+
+/* ---- what a description means here ---- */
+
+static int side_bytes(const nib_weight_desc *w)
+{
+    return nib_cuda_element_bytes(w->scale_type) +
+           (w->zero == NIB_ZERO_CODE ? 1 : nib_cuda_element_bytes(w->zero_type));
+}
+
+static int warps(const nib_cuda_row *row)
+{
+    return row->warps_n * row->warps_k;
+}
+
+static int warp_rows(const nib_cuda_row *row)
+{
+    return row->tile_n / row->warps_n;
+}
+
+/* Blocks that share a multiprocessor by their registers, 128 a thread. Also the least that the next
+ * launch needs free to begin while this one ends. */
+static int resident(const nib_cuda_row *row)
+{
+    int blocks = 16 / warps(row);
+    return blocks > 1 ? blocks : 1;
+}
+
+/* Whether halves of gated pairs are rows of two warps of a block; otherwise they meet in the
+ * reduction, so the grid then splits K. */
+static bool paired(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    return nib_cuda_gated(desc) && row->warps_n % 2 == 0 &&
+           desc->weight.n % (2 * warp_rows(row)) == 0;
+}
+
+/* Stages of a warp's ring: the row says those of 4-bit codes; shorter codes get more, so that as
+ * many bytes are on their way. */
+static int stages(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    int count = row->stages * 4 / nib_cuda_type_bits(desc->weight.type);
+    return count < 2 ? 2 : count > 2 * row->stages ? 2 * row->stages : count;
+}
+
+/* ---- shared memory ---- */
+
+static int64_t round_up(int64_t bytes, int64_t to)
+{
+    return nib_cuda_ceil_div(bytes, to) * to;
+}
+
+static int64_t warp_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    int group = nib_cuda_group_class(w), groups = group ? NIB_CUDA_STAGE_K / group : 0;
+    int64_t codes = warp_rows(row) * NIB_CUDA_STAGE_K / 8 * nib_cuda_type_bits(w->type);
+    int64_t stage = round_up(codes + groups * warp_rows(row) * side_bytes(w), ALIGN_BYTES);
+    int64_t ring = stages(row, desc) * stage, sums = row->tile_m * (warp_rows(row) + 4) * 4;
+    return round_up(ring > sums ? ring : sums, ALIGN_BYTES) +
+           round_up(stages(row, desc) * 8, ALIGN_BYTES);
+}
+
+static int64_t shared_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc, int64_t cluster)
+{
+    int64_t slots = row->warps_k * row->option;
+    int64_t act = slots * row->tile_m * NIB_CUDA_STAGE_K * 2;
+    int64_t table =
+        nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
+    int64_t barriers = round_up((2 * slots + 1) * 8, 16);
+    /* each block's share of the sums, from all others */
+    int64_t quads = nib_cuda_ceil_div(row->tile_m * row->tile_n / 4, cluster);
+    int64_t received = quads * (cluster - 1) * 16;
+    return act + warps(row) * warp_bytes(row, desc) + table + barriers + received;
+}
+
+/* ---- rules ---- */
+
+static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                           const nib_gemm_desc *desc)
+{
+    const char *why = nib_cuda_sm80_refusal(desc);
+    if (why)
+        return why;
+    if (nib_cuda_element_bytes(desc->act_type) != 2)
+        return "it takes activations of 16 bits: others need another operand";
+    if (desc->acc_type == NIB_I32)
+        return "it sums in f32";
+    if (shared_bytes(row, desc, 1) > chip->shared_block)
+        return "its stages do not fit the chip's shared memory";
+    return NULL;
+}
+
+static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                 nib_cuda_spec *text)
+{
+    (void)chip;
+    nib_cuda_sm80_spec(desc, text);
+    nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
+    nib_cuda_spec_add(text, "NIB_SPEC_UNITS", warp_rows(row) / UNIT_N);
+    nib_cuda_spec_add(text, "NIB_SPEC_WARPS", warps(row));
+    nib_cuda_spec_add(text, "NIB_SPEC_WARPS_N", row->warps_n);
+    nib_cuda_spec_add(text, "NIB_SPEC_STAGES", stages(row, desc));
+    nib_cuda_spec_add(text, "NIB_SPEC_ACT_SLOTS", row->option);
+    nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
+    nib_cuda_spec_add(text, "NIB_SPEC_PAIRED", paired(row, desc));
+}
+
+/* ---- the model ---- */
+
+typedef struct cost {
+    double memory, decode, rest; /* us */
+} cost;
+
+/* Copies and products overlap but for their ends. */
+static double total(const cost *c)
+{
+    return fmax(c->memory, c->decode) + 0.1 * fmin(c->memory, c->decode) + c->rest;
+}
+
+static int64_t tiles(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    int64_t rows = paired(row, desc) ? desc->weight.n / 2 : desc->weight.n;
+    return nib_cuda_ceil_div(rows, paired(row, desc) ? row->tile_n / 2 : row->tile_n);
+}
+
+/* Issue slots of a scheduler that 16 rows x 16 columns of codes take on their way to an operand. */
+static double decode_slots(const nib_gemm_desc *desc)
+{
+    static const double by_bits[9] = {0, 10, 9.5, 17, 9.5, 17, 17, 24, 9.5};
+    const nib_weight_desc *w = &desc->weight;
+    if (nib_cuda_is_table(w->type))
+        return nib_cuda_limbs(desc) == 3 ? 60 : 45;
+    if (w->type == NIB_E5M2 && desc->act_type != NIB_BF16)
+        return 9.5;
+    if (!nib_cuda_is_integer(w->type))
+        return nib_cuda_type_bits(w->type) == 6 ? 28 : 22;
+    return by_bits[nib_cuda_type_bits(w->type)] + (desc->act_type == NIB_BF16 ? 2 : 0);
+}
+
+/* Issue slots of a warp's stage. */
+static double stage_slots(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    const nib_weight_desc *w = &desc->weight;
+    double steps = NIB_CUDA_STAGE_K / 16.0, columns = ceil(row->tile_m / 8.0);
+    int group = nib_cuda_group_class(w);
+    double groups = group ? (double)(NIB_CUDA_STAGE_K / group) : 0.2;
+    double unit =
+        steps * (decode_slots(desc) + columns * nib_cuda_limbs(desc)) + groups * (4 + 5 * columns);
+    return 110 + 8 * columns + warp_rows(row) / UNIT_N * unit;
+}
+
+static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                  int64_t m, int64_t cluster, int64_t split)
+{
+    const nib_weight_desc *w = &desc->weight;
+    int group = nib_cuda_group_class(w);
+    double side = group ? (double)side_bytes(w) / group : 0;
+    double k = (double)nib_cuda_ceil_div(w->k, split * cluster);
+    double weights = row->tile_n * k * (nib_cuda_type_bits(w->type) / 8.0 + side); /* a block's */
+    double act = (double)m * k * 2;
+    int64_t by_shared = chip->shared_unit / (shared_bytes(row, desc, cluster) + 1024);
+    int64_t held = by_shared < resident(row) ? by_shared : resident(row);
+    int64_t blocks = tiles(row, desc) * split * cluster;
+    /* Clusters of more than two do not fill the chip's parts where each takes a multiprocessor. */
+    double units = cluster > 2 && held < 2 ? 0.9 * chip->units : chip->units;
+    double busiest = ceil((double)blocks / units), slots = units * (double)(held < 1 ? 1 : held);
+    /* From memory 0.9 of the peak at most; all that multiprocessors read through the cache 25 bytes
+     * a clock each, one alone twice that. */
+    double memory = (double)blocks * weights / (chip->read_gb_per_s * 0.9e3);
+    double cached = (double)blocks * (weights + act) / (chip->units * 25e3 * chip->ghz);
+    double alone = busiest * (weights + act) / (50e3 * chip->ghz);
+    double waves = ceil((double)blocks / slots);
+    double stages_warp = (double)nib_cuda_ceil_div(nib_cuda_ceil_div(w->k, NIB_CUDA_STAGE_K),
+                                                   split * cluster * row->warps_k);
+    double clocks = stage_slots(row, desc), busy = clocks * warps(row) / 4 * 1.15;
+    double decode = fmax(busiest * busy, waves * clocks * 2.2) * stages_warp;
+    cost c = {.memory = fmax(memory, fmax(cached, alone)),
+              .decode = decode / (chip->ghz * 1e3),
+              .rest = 1.2 + 0.5 * (waves - 1)};
+    if (cluster > 1)
+        c.rest += 0.25 + 0.05 * (double)cluster;
+    if (split > 1)
+        c.rest += 2 + (double)m * (double)w->n * 8 * (double)split / (chip->read_gb_per_s * 0.9e3);
+    return c;
+}
+
+/* Parts of K: blocks of a cluster, and the grid's where gated pairs cannot meet in a block. */
+typedef struct parts {
+    int64_t cluster, split;
+} parts;
+
+static parts parts_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc)
+{
+    parts best = {1, nib_cuda_gated(desc) && !paired(row, desc) ? 2 : 1};
+    int64_t most = nib_cuda_ceil_div(desc->weight.k, NIB_CUDA_STAGE_K);
+    double best_us = 0;
+    for (int64_t cluster = 1; cluster <= MOST_CLUSTER && cluster <= most; cluster *= 2) {
+        if (shared_bytes(row, desc, cluster) > chip->shared_block)
+            break;
+        cost c = model(row, chip, desc, row->tile_m, cluster, best.split);
+        double us = total(&c);
+        if (cluster == 1 || us < best_us)
+            best.cluster = cluster, best_us = us;
+    }
+    return best;
+}
+
+static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                  int64_t m, nib_cuda_shape *out)
+{
+    parts p = parts_of(row, chip, desc);
+    uint64_t sums = (uint64_t)p.split * (uint64_t)m * (uint64_t)desc->weight.n;
+    *out =
+        (nib_cuda_shape){.grid = {(uint32_t)(tiles(row, desc) * p.cluster), (uint32_t)p.split, 1},
+                         .block = 32 * (uint32_t)warps(row),
+                         .shared_bytes = (uint32_t)shared_bytes(row, desc, p.cluster),
+                         .split = (int32_t)p.split,
+                         .cluster = (int32_t)p.cluster,
+                         .map_rows = row->tile_m,
+                         .workspace_bytes = p.split > 1 ? sums * sizeof(float) : 0};
+}
+
+static double predict(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                      int64_t m, const char **bound)
+{
+    parts p = parts_of(row, chip, desc);
+    cost c = model(row, chip, desc, m, p.cluster, p.split);
+    if (bound)
+        *bound = c.decode > c.memory ? "decode" : "memory";
+    return total(&c);
+}
+
+static const nib_cuda_family family = {
+    .name = "decode90",
+    .source = "kernels/sm90/decode.cu",
+    .entry = "nib_decode",
+    .reduce = "nib_reduce",
+    .waits = true,
+    .refusal = refusal,
+    .spec = spec,
+    .shape = shape,
+    .predict = predict,
+};
+
+/* ---- the table ---- */
+
+/* Rows of act at most; rows of W a block; warps along n and along K; stages of 4-bit codes
+ * and slots of act. Bits depend on the split of K, so no row is batch invariant beyond itself. */
+#define ROW(m, n, w, k, s, slots)                                                              \
+    {                                                                                          \
+        .variant = {.size = sizeof(nib_variant),                                               \
+                    .id = "dec-sm90-m" #m "n" #n "w" #w "x" #k "s" #s,                         \
+                    .isa = "sm_90a",                                                           \
+                    .source = "kernels/sm90/decode.cu",                                        \
+                    .m_min = 1,                                                                \
+                    .m_max = m,                                                                \
+                    .m_tile = m,                                                               \
+                    .n_tile = n,                                                               \
+                    .k_tile = NIB_CUDA_STAGE_K,                                                \
+                    .stages = s,                                                               \
+                    .threads = 32 * w * k,                                                     \
+                    .decode_per_ns = 100,                                                      \
+                    .efficiency = 0.3,                                                         \
+                    .math_type = NIB_F16},                                                     \
+        .family = &family, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .warps_n = w, \
+        .warps_m = 1, .warps_k = k, .stages = s, .option = slots                               \
+    }
+
+const nib_cuda_row nib_cuda_sm90_decode_rows[] = {
+    ROW(1, 32, 1, 8, 4, 4),   ROW(1, 64, 1, 8, 2, 2),    ROW(1, 64, 1, 8, 3, 3),
+    ROW(1, 128, 2, 4, 2, 3),  ROW(1, 64, 1, 16, 2, 2),   ROW(8, 32, 1, 8, 4, 2),
+    ROW(8, 64, 1, 8, 2, 2),   ROW(8, 64, 2, 4, 4, 3),    ROW(8, 128, 2, 4, 2, 3),
+    ROW(8, 256, 4, 2, 2, 4),  ROW(16, 64, 1, 8, 2, 2),   ROW(16, 128, 2, 4, 2, 2),
+    ROW(16, 256, 4, 2, 2, 3), ROW(16, 512, 8, 1, 2, 4),  ROW(24, 256, 4, 2, 2, 2),
+    ROW(24, 512, 8, 1, 2, 3), {.variant = {.id = NULL}},
+};

@@ -120,7 +120,7 @@ static tool_exit bench_beside(bench_state *s, tool_runner *r, const tool_product
     return TOOL_OK;
 }
 
-/* Between products a table of people ends, since with baselines it has no column for them. */
+/* With baselines each product has a table of its own: one for all would not fit 80 columns. */
 static void begin_product(bench_state *s, const char *line)
 {
     if (!s->baseline || s->options->json || s->options->csv)
@@ -131,7 +131,7 @@ static void begin_product(bench_state *s, const char *line)
 
 static void end_product(bench_state *s)
 {
-    if (!s->baseline || s->options->json || s->options->csv)
+    if (!s->baseline || s->options->json || s->options->csv || !s->table.columns)
         return;
     tool_table_end(&s->table, TOOL_TABLE);
     fflush(stdout);
@@ -193,10 +193,7 @@ static tool_exit bench_case(bench_state *s, const tool_case *what)
         if (what->m[i] > 0)
             code = bench_rows(s, &runner, &product, what->m[i], line);
     }
-    if (!code)
-        end_product(s);
-    else
-        tool_table_free(s->baseline && !s->options->csv ? &s->table : &(tool_table){0});
+    end_product(s);
     if (s->baseline)
         tool_baseline_unload(s->baseline);
     tool_runner_destroy(&runner);
@@ -381,10 +378,11 @@ const tool_verb tool_verb_bench = {
                "reading host memory where the weights stand there, else of copying in the\n"
                "device's memory, read plus written.\n"
                "\n"
-               "--baseline times CUDA graphs of calls in turns with the read floor (the fastest\n"
-               "kernel that only reads as many bytes) and with cuBLAS on the dequantised weights,\n"
-               "in 16 bits and in e4m3. Both libraries are opened at run time; what is not there\n"
-               "has no numbers. Below --seconds 0.01 one short round shows that all runs.\n",
+               "--baseline times CUDA graphs of calls in turns with the read floor (the\n"
+               "fastest kernel that only reads as many bytes) and with cuBLAS on the\n"
+               "dequantised weights, in 16 bits and in e4m3. Both are found at run time; what\n"
+               "is not there has no numbers. Below --seconds 0.01 one short round shows that\n"
+               "all runs.\n",
     .examples = "  nib bench bench/cases/decode.cases\n"
                 "  nib bench some.cases --device cuda:0 --baseline floor,cublas\n"
                 "  echo 'n=4096 k=4096 w=i4 g=32 m=1,128' | nib bench - --csv\n",

@@ -122,7 +122,8 @@ static void open_dense(cuda_shape *s, nib_type type)
         s->denses++;
     else
         bench_dense_close(d, &s->bench->cuda);
-    if (!s->bench->dequant || type == NIB_E4M3 || !bench_dequant_can(&s->desc))
+    if (!s->bench->dequant || type == NIB_E4M3 || p->m < CUDA_DEQUANT_ROWS ||
+        !bench_dequant_can(&s->desc))
         return;
     s->has_dequant = bench_dequant_open(&s->dequant, s->bench->cublas, &s->bench->cuda, &p->weight,
                                         p->codes, p->scales, &source);
@@ -355,7 +356,7 @@ static void add_all(cuda_shape *s, beside *b, int64_t m, bench_row *row)
                                .copies = d->copies};
         add_dense(s, b, d, &runner, m, fp8 ? &row->cublas_fp8 : &row->cublas);
     }
-    if (s->has_dequant) {
+    if (s->has_dequant && m >= CUDA_DEQUANT_ROWS) {
         bench_runner runner = {.name = "dequantise, then cuBLAS",
                                .launch = bench_dequant_launch,
                                .user = &s->dequant,

@@ -38,6 +38,7 @@ typedef struct sim_flight {
     bool tensor;   /* box of map, else bytes at global */
     bool was_read; /* of a store: data has what is to be written; of st.async always */
     bool waited;   /* of a store: somebody waited for the read */
+    bool early;    /* before griddepcontrol.wait */
     sim_warp *warp;
     const sim_insn *in;
     sim_place shared;

@@ -65,7 +65,8 @@ static void move_row(const sim_flight *f, uint32_t row, uint8_t *packed, bool to
 
 static uint8_t *reach(const sim_flight *f, uint64_t address, uint64_t bytes)
 {
-    return sim_reach_global(f->warp, f->in, f->lane, address, bytes);
+    return sim_reach_global(f->warp, f->in, f->lane, address, bytes,
+                            f->kind == SIM_FLIGHT_STORE ? SIM_WRITES : SIM_READS, f->early);
 }
 
 static bool load_box(const sim_flight *f)
@@ -281,7 +282,8 @@ static bool read_request(sim_warp *warp, const sim_insn *in, int lane, request *
         return false;
     }
     return r->tensor || r->bytes == 0 ||
-           sim_reach_global(warp, in, lane, r->global, r->bytes) != NULL;
+           sim_reach_global(warp, in, lane, r->global, r->bytes,
+                            in->mode == LOAD ? SIM_READS : SIM_WRITES, sim_is_early(warp)) != NULL;
 }
 
 static void fill_flight(sim_flight *f, const request *r)

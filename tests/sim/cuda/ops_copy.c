@@ -13,8 +13,8 @@ static bool land(sim_warp *warp, sim_copy *copy)
     sim_block *block = warp->block;
     uint8_t *to = block->shared + copy->target;
     if (copy->from_source != 0) {
-        const uint8_t *from =
-            sim_reach_global(warp, copy->in, copy->lane, copy->source, copy->from_source);
+        const uint8_t *from = sim_reach_global(warp, copy->in, copy->lane, copy->source,
+                                               copy->from_source, SIM_READS, sim_is_early(warp));
         if (from == NULL) {
             return false;
         }
@@ -62,7 +62,8 @@ static bool issue(sim_warp *warp, const sim_insn *in, int lane, uint32_t bytes,
     }
     sim_place place;
     if (!sim_shared_place(warp, in, lane, target, bytes, &place) ||
-        (from_source != 0 && sim_reach_global(warp, in, lane, source, from_source) == NULL)) {
+        (from_source != 0 && sim_reach_global(warp, in, lane, source, from_source, SIM_READS,
+                                              sim_is_early(warp)) == NULL)) {
         return false;
     }
     const uint32_t offset = place.offset;

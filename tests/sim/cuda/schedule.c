@@ -101,16 +101,16 @@ static bool choose_group(sim_warp *warp, bool any)
     return best != UINT32_MAX;
 }
 
-static bool read_unset(sim_warp *warp, const sim_insn *in, uint32_t mask)
+/* Lanes whose results come from registers that were never written: compilers compute ahead of a
+ * choice what it may not choose. Other instructions may not read such registers. */
+static bool find_unset(sim_warp *warp, const sim_insn *in, uint32_t mask, uint32_t *unset)
 {
     for (uint32_t i = 0; i < in->read_count; ++i) {
-        const uint32_t missing = mask & ~warp->written[in->reads[i]];
-        if (missing != 0) {
-            return sim_fault(warp, in, __builtin_ctz(missing), SIM_UNSET,
-                             "a source register was never written");
-        }
+        *unset |= mask & ~warp->written[in->reads[i]];
     }
-    return true;
+    return *unset == 0 || in->lanewise ? true
+                                       : sim_fault(warp, in, __builtin_ctz(*unset), SIM_UNSET,
+                                                   "a source register was never written");
 }
 
 static uint32_t guarded(sim_warp *warp, const sim_insn *in, uint32_t mask)
@@ -147,8 +147,10 @@ static bool run_instruction(sim_warp *warp, bool strict)
         return sim_fault(warp, in, -1, SIM_DIVERGED, "the lanes 0x%08x have left", ~mask);
     }
     ++block->instructions;
-    block->lane_instructions += (uint32_t)__builtin_popcount(mask);
-    if (block->failed || (strict && !in->carries && !read_unset(warp, in, mask))) {
+    block->lane_instructions +=
+        mask == SIM_ALL_LANES ? SIM_LANES : (uint32_t)__builtin_popcount(mask);
+    uint32_t unset = 0;
+    if (block->failed || (strict && !in->carries && !find_unset(warp, in, mask, &unset))) {
         return false;
     }
     if (warp->wgmma != NULL && mask != 0 && !sim_wgmma_touch(warp, in)) {
@@ -159,7 +161,8 @@ static bool run_instruction(sim_warp *warp, bool strict)
         step = in->exec(warp, in, mask);
         if (!in->carries) {
             for (uint32_t i = 0; i < in->write_count; ++i) {
-                warp->written[in->writes[i]] |= mask;
+                uint32_t *written = &warp->written[in->writes[i]];
+                *written = (*written | mask) & ~unset;
             }
         }
     }

@@ -27,7 +27,7 @@ static constexpr bool NIB_BYTE_FLOAT = NIB_SPEC_ACT != NIB_I8; /* e4m3 or e5m2 *
 static constexpr bool NIB_BYTE_SIGNED = NIB_CODE.type == NIB_I4 || NIB_CODE.type == NIB_I8;
 
 /* variants/sm90_gemm8.c refuses other types. */
-static_assert(!NIB_BYTES || NIB_CODE.type == NIB_U4 || NIB_CODE.type == NIB_I4 ||
+static_assert(!NIB_BYTE_OPERANDS || NIB_CODE.type == NIB_U4 || NIB_CODE.type == NIB_I4 ||
                   (NIB_BYTE_FLOAT ? NIB_CODE.type == NIB_E2M1 || NIB_CODE.type == NIB_E4M3 ||
                                         NIB_CODE.type == NIB_E5M2
                                   : NIB_CODE.type == NIB_U8 || NIB_CODE.type == NIB_I8),

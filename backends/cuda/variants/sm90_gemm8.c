@@ -29,6 +29,12 @@ static int32_t buffers(const nib_cuda_row *row)
     return row->warps_k;
 }
 
+/* Whether a kernel before expands all of W in the workspace: then every stage holds operands. */
+static bool expands(const nib_cuda_row *row)
+{
+    return row->warps_n != 0;
+}
+
 /* Warps that make them, or only copy. */
 static int32_t makers(const nib_cuda_row *row)
 {
@@ -39,7 +45,8 @@ static int64_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     const nib_weight_desc *w = &desc->weight;
     int chunk = nib_cuda_group_class(w), chunks = chunk ? NIB_CUDA_STAGE_K / chunk : 1;
-    int codes = row->tile_n * NIB_CUDA_STAGE_K / 8 * nib_cuda_type_bits(w->type);
+    int bits = expands(row) ? 8 : nib_cuda_type_bits(w->type);
+    int codes = row->tile_n * NIB_CUDA_STAGE_K / 8 * bits;
     int scales = row->tile_n * chunks * nib_cuda_element_bytes(w->scale_type);
     return row->tile_m * NIB_CUDA_STAGE_K + codes + scales;
 }
@@ -119,8 +126,16 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", stages(row, chip, desc));
     nib_cuda_spec_add(text, "NIB_SPEC_BUFFERS", buffers(row));
     nib_cuda_spec_add(text, "NIB_SPEC_MAKERS", makers(row));
+    nib_cuda_spec_add(text, "NIB_SPEC_EXPANDED", expands(row));
     nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
     nib_cuda_spec_add(text, "NIB_SPEC_GATED", nib_cuda_gated(desc));
+}
+
+/* All operands, by blocks of 64 rows of W and 128 columns. */
+static int64_t expanded_bytes(const nib_gemm_desc *desc)
+{
+    return nib_cuda_ceil_div(desc->weight.n, BLOCK_N) *
+           nib_cuda_ceil_div(desc->weight.k, NIB_CUDA_STAGE_K) * BLOCK_N * NIB_CUDA_STAGE_K;
 }
 
 /* ---- how K is shared ---- */
@@ -150,6 +165,8 @@ static double stage_clocks(const nib_cuda_row *row, const nib_gemm_desc *desc)
     double added = units * (80 + 0.9 * row->tile_m);
     if (desc->act_type == NIB_I8) /* sums are converted as well */
         added *= 1.3;
+    if (expands(row))
+        return fmax(1.3 * products, products / consumers + 60 + added);
     if (buffers(row))
         return fmax(1.3 * products, fmax(1100 * makes, products / consumers + added));
     return 420 * makes + 1.6 * products + 2 * (added - 80);
@@ -177,6 +194,8 @@ static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
     double cache =
         tiles * k_blocks * (double)stage_bytes(row, desc) / (25e3 * chip->units * busy * chip->ghz);
     double work = runs * k_blocks * stage;
+    if (expands(row)) /* as fast as memory takes the bytes, and read again */
+        rest += 3 + (double)expanded_bytes(desc) / (chip->read_gb_per_s * 0.7e3);
     memory = fmax(memory, cache);
     if (bound)
         *bound = memory > work ? "memory" : "math";
@@ -192,8 +211,8 @@ static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const n
     int64_t k_blocks = nib_cuda_ceil_div(desc->weight.k, NIB_CUDA_STAGE_K);
     sharing whole = {false, tiles < slots ? tiles : slots, 0}, stream = {true, slots, 0};
     whole.us = time_of(row, chip, desc, m, &whole, NULL);
-    if (desc->flags & NIB_GEMM_BATCH_INVARIANT || tiles >= 8 * slots || tiles % slots == 0 ||
-        tiles * k_blocks < slots * LEAST_PART)
+    if (expands(row) || desc->flags & NIB_GEMM_BATCH_INVARIANT || tiles >= 8 * slots ||
+        tiles % slots == 0 || tiles * k_blocks < slots * LEAST_PART)
         return whole;
     stream.us = time_of(row, chip, desc, m, &stream, NULL);
     return stream.us < whole.us ? stream : whole;
@@ -239,6 +258,10 @@ static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
                             .split = s.stream ? 2 : 1,
                             .map_rows = row->tile_m,
                             .workspace_bytes = streams ? stream_bytes(row, chip) : 0};
+    if (expands(row)) {
+        out->before = (uint32_t)chip->units * 16; /* as many as the chip holds */
+        out->workspace_bytes = (uint64_t)expanded_bytes(desc);
+    }
 }
 
 static double predict(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
@@ -260,33 +283,50 @@ static const nib_cuda_family family = {
     .predict = predict,
 };
 
+static const nib_cuda_family expanding = {
+    .name = "gemm8x",
+    .source = "kernels/sm90/gemm8.cu",
+    .entry = "nib_gemm",
+    .before = "nib_expand",
+    .waits = true,
+    .refusal = refusal,
+    .spec = spec,
+    .shape = shape,
+    .predict = predict,
+};
+
 /* ---- the table ---- */
 
-/* Rows of act and W, stages, those whose operands are kept, making warps, blocks a multiprocessor.
- * The same number of batch_invariant: with whole tiles the order of a sum is that of k in all. */
-#define ROW(m, n, s, kept, makes, held)                                                       \
-    {                                                                                         \
-        .variant = {.size = sizeof(nib_variant),                                              \
-                    .id = "gemm8-sm90-m" #m "n" #n "s" #s "k" #kept "w" #makes,               \
-                    .isa = "sm_90a",                                                          \
-                    .source = "kernels/sm90/gemm8.cu",                                        \
-                    .m_min = 1,                                                               \
-                    .m_tile = m,                                                              \
-                    .n_tile = n,                                                              \
-                    .k_tile = NIB_CUDA_STAGE_K,                                               \
-                    .stages = s,                                                              \
-                    .threads = 2 * n + 32 * makes,                                            \
-                    .decode_per_ns = 50,                                                      \
-                    .decode_m = m,                                                            \
-                    .efficiency = 0.6,                                                        \
-                    .math_type = NIB_I8,                                                      \
-                    .batch_invariant = 98},                                                   \
-        .family = &family, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .stages = s, \
-        .warps_k = kept, .warps_m = makes, .option = held                                     \
+/* Rows of act and W, stages, those whose operands are kept, making warps, whether all of W
+ * is expanded before. The same number of batch_invariant: with whole tiles the order of a sum is
+ * that of k in all. */
+#define ROW_OF(kind, what, m, n, s, kept, makes, all)                                       \
+    {                                                                                       \
+        .variant = {.size = sizeof(nib_variant),                                            \
+                    .id = what "-sm90-m" #m "n" #n "s" #s "k" #kept "w" #makes,             \
+                    .isa = "sm_90a",                                                        \
+                    .source = "kernels/sm90/gemm8.cu",                                      \
+                    .m_min = 1,                                                             \
+                    .m_tile = m,                                                            \
+                    .n_tile = n,                                                            \
+                    .k_tile = NIB_CUDA_STAGE_K,                                             \
+                    .stages = s,                                                            \
+                    .threads = 2 * n + 32 * makes,                                          \
+                    .decode_per_ns = 50,                                                    \
+                    .decode_m = m,                                                          \
+                    .efficiency = 0.6,                                                      \
+                    .math_type = NIB_I8,                                                    \
+                    .batch_invariant = 98},                                                 \
+        .family = &kind, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .stages = s, \
+        .warps_k = kept, .warps_m = makes, .warps_n = all, .option = 1                      \
     }
 
+#define ROW(m, n, s, kept, makes) ROW_OF(family, "gemm8", m, n, s, kept, makes, 0)
+#define EXPANDING(m, n, s)        ROW_OF(expanding, "gemm8x", m, n, s, 0, 4, 1)
+
 const nib_cuda_row nib_cuda_sm90_gemm8_rows[] = {
-    ROW(16, 128, 12, 0, 4, 1), ROW(32, 128, 12, 0, 4, 1), ROW(48, 128, 10, 0, 4, 1),
-    ROW(64, 128, 10, 0, 4, 1), ROW(96, 128, 8, 0, 4, 1),  ROW(128, 128, 8, 0, 4, 1),
-    ROW(128, 128, 6, 3, 8, 1), ROW(176, 128, 5, 3, 4, 1), {.variant = {.id = NULL}},
+    ROW(16, 128, 12, 0, 4),    ROW(32, 128, 12, 0, 4), ROW(48, 128, 10, 0, 4),
+    ROW(64, 128, 10, 0, 4),    ROW(96, 128, 8, 0, 4),  ROW(128, 128, 8, 0, 4),
+    ROW(128, 128, 6, 3, 8),    EXPANDING(128, 128, 6), EXPANDING(176, 128, 5),
+    {.variant = {.id = NULL}},
 };

@@ -83,6 +83,8 @@ NIB_DEVICE void feed_first(const nib_cuda_mapped_params &x, uint32_t shared, nib
                            int warp)
 {
     nib_feed f = ahead;
+    if constexpr (EXPANDED)
+        nib_wait_for_primary(); /* it made the operands */
 #pragma unroll 1
     for (int i = 0; i < LEAD && f.more; i++) {
         feed_weights(x, shared, f, warp);
@@ -107,38 +109,14 @@ NIB_DEVICE void store_step(uint32_t to, int step, uint32_t g, uint32_t g8)
     nib_shared_store(at + 8 * 128, g8);
 }
 
-/* A lane's words of a stage: 2 bits a unit. */
-static constexpr int UNITS = 4 * BLOCKS / MAKER_WARPS; /* of 16 rows, that a warp makes */
-static constexpr int WORDS = UNITS * NIB_WORDS;
+/* Units of 16 rows that a warp makes: of all blocks of a stage, or of one block. */
+static constexpr int UNITS = EXPANDED ? 1 : 4 * BLOCKS / MAKER_WARPS, WORDS = UNITS * NIB_WORDS;
 
-/* Two words that were exchanged, of step `step` on. */
-NIB_DEVICE void store_words(uint32_t to, int step, uint32_t first, uint32_t second)
+/* A lane's words become operands, all exchanged, then all stored: one after the other each would
+ * wait for itself. `to`: of the lane in its unit. */
+NIB_DEVICE void store_words(const nib_operands &x, uint32_t (&q)[WORDS], uint32_t to)
 {
-    if constexpr (NIB_CODE.bits == 8) {
-        store_step(to, step, first, second);
-    } else {
-        uint32_t g, g8;
-        nib_expand_nibbles(first, g, g8);
-        store_step(to, step, g, g8);
-        nib_expand_nibbles(second, g, g8);
-        store_step(to, step + 1, g, g8);
-    }
-}
-
-/* All of a stage; warp w makes unit w % 4, 16 rows, of one block or all. The layout is mma64x128.
- * Everything is loaded, then exchanged, then stored: one after the other each waits for itself. */
-NIB_DEVICE void expand_stage(const nib_operands &x, uint32_t weights, uint32_t operands, int warp)
-{
-    constexpr int pair_steps = NIB_CODE.bits == 8 ? 1 : 2; /* steps of two words */
-    const int lane = nib_thread() % 32, unit = warp % 4, first = warp / 4;
-    const int row = unit * 16 + lane / 4;
-    const uint32_t from = weights + first * CODE_BLOCK + unit * 512 + lane * 16;
-    const uint32_t to =
-        operands + first * OPERAND_BLOCK + row * 128 + (lane / 4 << 4) + lane % 4 * 4;
-    uint32_t q[WORDS];
-#pragma unroll
-    for (int i = 0; i < WORDS; i += 4)
-        nib_shared_load4(q + i, from + i / NIB_WORDS * CODE_BLOCK + i % NIB_WORDS / 4 * 2048);
+    uint32_t g, g8;
 #pragma unroll
     for (int i = 0; i < WORDS; i += 2) {
         if constexpr (NIB_CODE.bits == 8)
@@ -147,9 +125,62 @@ NIB_DEVICE void expand_stage(const nib_operands &x, uint32_t weights, uint32_t o
             nib_exchange_nibbles(x, q[i], q[i + 1]);
     }
 #pragma unroll
-    for (int i = 0; i < WORDS; i += 2)
-        store_words(to + i / NIB_WORDS * OPERAND_BLOCK, i % NIB_WORDS / 2 * pair_steps, q[i],
-                    q[i + 1]);
+    for (int i = 0; i < WORDS; i += 2) {
+        const uint32_t block = to + i / NIB_WORDS * OPERAND_BLOCK;
+        if constexpr (NIB_CODE.bits == 8) {
+            store_step(block, i % NIB_WORDS / 2, q[i], q[i + 1]);
+        } else {
+            nib_expand_nibbles(q[i], g, g8);
+            store_step(block, i % NIB_WORDS, g, g8);
+            nib_expand_nibbles(q[i + 1], g, g8);
+            store_step(block, i % NIB_WORDS + 1, g, g8);
+        }
+    }
+}
+
+/* Place of a lane in the operands of unit `unit` of a block. */
+NIB_DEVICE uint32_t lane_place(int unit)
+{
+    const int lane = nib_thread() % 32, row = unit * 16 + lane / 4;
+    return row * 128 + (lane / 4 << 4) + lane % 4 * 4;
+}
+
+/* All of a stage; warp w makes unit w % 4, 16 rows, of one block or all. The layout is mma64x128.
+ */
+NIB_DEVICE void expand_stage(const nib_operands &x, uint32_t weights, uint32_t operands, int warp)
+{
+    const int unit = warp % 4, first = warp / 4;
+    const uint32_t from = weights + first * CODE_BLOCK + unit * 512 + nib_thread() % 32 * 16;
+    uint32_t q[WORDS];
+#pragma unroll
+    for (int i = 0; i < WORDS; i += 4)
+        nib_shared_load4(q + i, from + i / NIB_WORDS * CODE_BLOCK + i % NIB_WORDS / 4 * 2048);
+    store_words(x, q, operands + first * OPERAND_BLOCK + lane_place(unit));
+}
+
+/* EXPANDED: all blocks of W to the workspace, by blocks of 128 threads; `shared` has room for the
+ * operands of one. */
+NIB_DEVICE void expand_all(const nib_cuda_params &p, uint32_t shared)
+{
+    const nib_operands x = nib_operands_begin();
+    const int thread = nib_thread(), warp = thread / 32;
+    const int64_t blocks = (int64_t)p.n_blocks * p.k_blocks;
+    for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+        const uint8_t *from = (const uint8_t *)p.codes[0] + block * CODE_BLOCK + thread * 16;
+        uint8_t *to = (uint8_t *)p.partial + block * OPERAND_BLOCK + thread * 16;
+        uint32_t q[WORDS], words[4];
+#pragma unroll
+        for (int i = 0; i < WORDS; i += 4)
+            nib_global_load4(q + i, from + i / 4 * 2048);
+        __syncthreads(); /* the block before has been read */
+        store_words(x, q, shared + lane_place(warp));
+        __syncthreads(); /* this one is there */
+#pragma unroll
+        for (int i = 0; i < OPERAND_BLOCK; i += 2048) {
+            nib_shared_load4(words, shared + thread * 16 + i);
+            nib_global_store4(to + i, words);
+        }
+    }
 }
 
 /* ---- the makers --------------------------------------------------------------------------- */

@@ -5,8 +5,9 @@
  * into half the time. A block has a consumer, a warpgroup, for each 64 of TILE_N rows of W, and a
  * warpgroup or two of makers. Who turns codes into operands is the row's:
  *
- *     BUFFERS > 0   makers, in shared memory (expand8.cuh); consumers multiply and add up
- * (shared8.cuh) 0             consumers, in registers (mainloop8.cuh); makers only copy
+ *     BUFFERS > 0   makers, in shared memory (expand8.cuh); consumers multiply (shared8.cuh)
+ *     0             consumers, in registers (mainloop8.cuh); makers only copy
+ *     EXPANDED      a kernel before this one, all of W into the workspace; makers only copy
  *
  * work.cuh deals out tiles, load8.cuh has the ring, output.cuh ends tiles. variants/sm90_gemm8.c
  * launches it:
@@ -50,7 +51,7 @@ static constexpr int REGISTERS_MOST =
     (REGISTERS_BEGIN * BLOCK_THREADS - REGISTERS_MAKER * MAKER_THREADS) / CONSUMER_THREADS / 8 * 8;
 static constexpr int REGISTERS_CONSUMER = REGISTERS_MOST < 240 ? REGISTERS_MOST : 240;
 
-#if NIB_SPEC_BUFFERS
+#if NIB_SPEC_BUFFERS || NIB_SPEC_EXPANDED
 #include "kernels/sm90/shared8.cuh"
 #else
 #include "kernels/sm90/mainloop8.cuh"
@@ -103,3 +104,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, NIB_SPEC_RESIDENT)
         consume(x.p, shared);
     }
 }
+
+#if NIB_SPEC_EXPANDED
+/* Any grid of blocks of 128 threads. */
+extern "C" __global__ void __launch_bounds__(128)
+    nib_expand(const __grid_constant__ nib_cuda_params p)
+{
+    __shared__ __align__(1024) uint8_t memory[OPERAND_BLOCK];
+    nib_allow_dependents();
+    nib_wait_for_primary(); /* it may use the workspace */
+    expand_all(p, nib_shared_address(memory));
+}
+#endif

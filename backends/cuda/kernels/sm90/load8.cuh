@@ -8,14 +8,16 @@
  *
  * Constants of the family: NIB_SPEC_BYTES, NIB_SPEC_TILE_N (64 for each consumer) and
  * NIB_SPEC_TILE_M rows of W and act of a tile, NIB_SPEC_STAGES, NIB_SPEC_BUFFERS (stages of
- * operands; 0: they are in registers), NIB_SPEC_MAKERS (warps: 4, or 8), NIB_SPEC_RESIDENT (blocks
- * that share a multiprocessor), NIB_SPEC_GATED (tiles hold both halves of gated pairs).
- * variants/sm90_gemm8.c computes the same sizes.
+ * operands; 0: they are in registers, or EXPANDED), NIB_SPEC_EXPANDED, NIB_SPEC_MAKERS (warps: 4,
+ * or 8), NIB_SPEC_RESIDENT (blocks that share a multiprocessor), NIB_SPEC_GATED (tiles hold both
+ * halves of gated pairs). variants/sm90_gemm8.c computes the same sizes.
  */
 #ifndef NIB_CUDA_SM90_LOAD8_CUH
 #define NIB_CUDA_SM90_LOAD8_CUH
 
 static constexpr int STAGES = NIB_SPEC_STAGES, BUFFERS = NIB_SPEC_BUFFERS;
+/* All operands are made by a kernel before this one, blocks of them one after the other. */
+static constexpr bool EXPANDED = NIB_SPEC_EXPANDED;
 /* What consumers give back: buffers and with them stages, or stages. */
 static constexpr int RELEASES = BUFFERS > 0 ? BUFFERS : STAGES;
 static constexpr int MAKER_WARPS = NIB_SPEC_MAKERS, MAKER_THREADS = 32 * MAKER_WARPS;
@@ -38,7 +40,8 @@ static_assert(NIB_SPEC_ZERO == NIB_ZERO_NONE, "variants/sm90_gemm8.c refuses zer
  */
 static constexpr int ACT_STAGE = TILE_M * 128;
 static constexpr int OPERAND_BLOCK = 64 * 128, OPERANDS = BLOCKS * OPERAND_BLOCK;
-static constexpr int SCALES_AT = BLOCKS * CODE_BLOCK;
+static constexpr int OPERAND_STAGES = EXPANDED ? STAGES : BUFFERS;
+static constexpr int SCALES_AT = EXPANDED ? 0 : BLOCKS * CODE_BLOCK;
 static constexpr int WEIGHT_STAGE = SCALES_AT + BLOCKS * CHUNKS * 64 * SCALE_BYTES;
 static_assert(ACT_STAGE % 1024 == 0 && WEIGHT_STAGE % 16 == 0, "copies want such places");
 
@@ -47,7 +50,7 @@ static constexpr int OUT_TOKENS = TILE_M % 16 == 0 ? 16 : 8;
 static constexpr int OUT_PITCH = 68, OUT_BYTES = OUT_TOKENS * OUT_PITCH * 4;
 
 static constexpr int OPERANDS_AT = STAGES * ACT_STAGE;
-static constexpr int WEIGHTS_AT = OPERANDS_AT + BUFFERS * OPERANDS;
+static constexpr int WEIGHTS_AT = OPERANDS_AT + OPERAND_STAGES * OPERANDS;
 static constexpr int OUT_AT = WEIGHTS_AT + STAGES * WEIGHT_STAGE;
 static constexpr int BARRIERS_AT = OUT_AT + BLOCKS * OUT_BYTES;
 
@@ -141,13 +144,17 @@ NIB_DEVICE void copy_weights(const nib_cuda_params &p, uint32_t shared, const ni
                              int n_block, int k, bool mapped)
 {
     const uint32_t to = weights_of(shared, stage), full = full_of(shared, stage);
-    nib_barrier_expect(full, WEIGHT_STAGE + (mapped ? ACT_STAGE : 0));
+    nib_barrier_expect(full, WEIGHT_STAGE + (EXPANDED ? OPERANDS : 0) + (mapped ? ACT_STAGE : 0));
 #pragma unroll
     for (int i = 0; i < BLOCKS; i++) {
         const int n = nib_block_of(p, n_block, i);
-        nib_bulk_copy(to + i * CODE_BLOCK,
-                      (const uint8_t *)p.codes[0] + ((int64_t)n * p.k_blocks + k) * CODE_BLOCK,
-                      CODE_BLOCK, full);
+        const int64_t block = (int64_t)n * p.k_blocks + k;
+        if constexpr (EXPANDED)
+            nib_bulk_copy(operands_of(shared, stage) + i * OPERAND_BLOCK,
+                          (const uint8_t *)p.partial + block * OPERAND_BLOCK, OPERAND_BLOCK, full);
+        else
+            nib_bulk_copy(to + i * CODE_BLOCK, (const uint8_t *)p.codes[0] + block * CODE_BLOCK,
+                          CODE_BLOCK, full);
         if constexpr (SCALED)
             copy_scales(p, n, k, to + SCALES_AT + i * (CHUNKS * 64 * SCALE_BYTES), full);
     }

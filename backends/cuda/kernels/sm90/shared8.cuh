@@ -61,12 +61,13 @@ NIB_DEVICE void run_stages(int count, uint32_t shared, nib_slot &stage, nib_slot
 #pragma unroll 1
     for (int i = 0; i < count; i++) {
         nib_barrier_wait(full_of(shared, stage), stage.parity);
-        nib_barrier_wait(ready_of(shared, buffer), buffer.parity);
+        if constexpr (!EXPANDED)
+            nib_barrier_wait(ready_of(shared, buffer), buffer.parity);
         run_units<0>(nib_bytes_matrix(operands_of(shared, buffer) + s.operands),
                      nib_bytes_matrix(act_of(shared, stage)), weights_of(shared, stage) + s.scales,
                      empty_of(shared, buffer), s);
         nib_slot_next<STAGES>(stage);
-        nib_slot_next<BUFFERS>(buffer);
+        nib_slot_next<RELEASES>(buffer);
     }
 }
 

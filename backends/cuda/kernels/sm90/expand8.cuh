@@ -59,11 +59,16 @@ NIB_DEVICE void feed_next(const nib_cuda_params &p, nib_feed &f)
         feed_piece(p, f);
 }
 
+/* Warps that start copies: of codes, of scales and of activations. */
+enum { COPIES_CODES, COPIES_ACT, COPIES_SCALES };
+
 NIB_DEVICE void feed_weights(const nib_cuda_mapped_params &x, uint32_t shared, const nib_feed &f,
                              int warp)
 {
-    if (warp == 0 && nib_elect())
-        copy_weights(x.p, shared, f.stage, f.place.n_block, f.k, x.mapped);
+    if (warp == COPIES_CODES && nib_elect())
+        copy_codes(x.p, shared, f.stage, f.place.n_block, f.k);
+    if (SCALED && warp == COPIES_SCALES && nib_elect())
+        copy_scales(x.p, shared, f.stage, f.place.n_block, f.k);
     __syncwarp();
 }
 
@@ -72,9 +77,8 @@ NIB_DEVICE void feed_act(const nib_cuda_mapped_params &x, uint32_t shared, const
 {
     if (!x.mapped)
         fill_act(x.p, shared, f.stage, f.place.m0, f.k);
-    else if (warp == 0 && nib_elect())
-        nib_tensor_copy(act_of(shared, f.stage), &x.act_map, f.k * STAGE_K, f.place.m0,
-                        full_of(shared, f.stage));
+    else if (warp == COPIES_ACT && nib_elect())
+        copy_act(x, shared, f.stage, f.place.m0, f.k);
     __syncwarp();
 }
 

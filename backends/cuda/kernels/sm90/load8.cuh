@@ -106,7 +106,7 @@ NIB_DEVICE void barriers_begin(uint32_t shared, bool mapped)
 {
     nib_slot slot = {0, 0};
     for (; slot.index < STAGES; slot.index++)
-        nib_barrier_init(full_of(shared, slot), mapped ? 1 : 1 + MAKER_WARPS);
+        nib_barrier_init(full_of(shared, slot), 1 + SCALED + (mapped ? 1 : MAKER_WARPS));
     for (slot.index = 0; slot.index < BUFFERS; slot.index++)
         nib_barrier_init(ready_of(shared, slot), MAKER_WARPS);
     for (slot.index = 0; slot.index < RELEASES; slot.index++)
@@ -118,8 +118,8 @@ NIB_DEVICE void barriers_begin(uint32_t shared, bool mapped)
 
 /* Scales of a block of the layout in stage k. The last stage may reach beyond the last group, which
  * then is repeated: activations there are zero, but what lay there before need not be a number. */
-NIB_DEVICE void copy_scales(const nib_cuda_params &p, int n_block, int k, uint32_t to,
-                            uint32_t full)
+NIB_DEVICE void copy_block_scales(const nib_cuda_params &p, int n_block, int k, uint32_t to,
+                                  uint32_t full)
 {
     const int first = k * CHUNKS;
     const uint8_t *block = (const uint8_t *)p.scales;
@@ -139,25 +139,40 @@ NIB_DEVICE void copy_scales(const nib_cuda_params &p, int n_block, int k, uint32
     }
 }
 
-/* One thread: announces all bytes of a stage and starts the copies of its weights. */
-NIB_DEVICE void copy_weights(const nib_cuda_params &p, uint32_t shared, const nib_slot &stage,
-                             int n_block, int k, bool mapped)
+/* The following are of one thread each, which announces its bytes: at some hundred clocks for a
+ * stage, one alone would be too slow for all. */
+NIB_DEVICE void copy_codes(const nib_cuda_params &p, uint32_t shared, const nib_slot &stage,
+                           int n_block, int k)
 {
-    const uint32_t to = weights_of(shared, stage), full = full_of(shared, stage);
-    nib_barrier_expect(full, WEIGHT_STAGE + (EXPANDED ? OPERANDS : 0) + (mapped ? ACT_STAGE : 0));
+    constexpr int bytes = EXPANDED ? OPERAND_BLOCK : CODE_BLOCK;
+    const uint32_t to = EXPANDED ? operands_of(shared, stage) : weights_of(shared, stage);
+    const uint8_t *from = (const uint8_t *)(EXPANDED ? p.partial : p.codes[0]);
+    const uint32_t full = full_of(shared, stage);
+    nib_barrier_expect(full, BLOCKS * bytes);
 #pragma unroll
     for (int i = 0; i < BLOCKS; i++) {
-        const int n = nib_block_of(p, n_block, i);
-        const int64_t block = (int64_t)n * p.k_blocks + k;
-        if constexpr (EXPANDED)
-            nib_bulk_copy(operands_of(shared, stage) + i * OPERAND_BLOCK,
-                          (const uint8_t *)p.partial + block * OPERAND_BLOCK, OPERAND_BLOCK, full);
-        else
-            nib_bulk_copy(to + i * CODE_BLOCK, (const uint8_t *)p.codes[0] + block * CODE_BLOCK,
-                          CODE_BLOCK, full);
-        if constexpr (SCALED)
-            copy_scales(p, n, k, to + SCALES_AT + i * (CHUNKS * 64 * SCALE_BYTES), full);
+        const int64_t block = (int64_t)nib_block_of(p, n_block, i) * p.k_blocks + k;
+        nib_bulk_copy(to + i * bytes, from + block * bytes, bytes, full);
     }
+}
+
+NIB_DEVICE void copy_scales(const nib_cuda_params &p, uint32_t shared, const nib_slot &stage,
+                            int n_block, int k)
+{
+    const uint32_t to = weights_of(shared, stage) + SCALES_AT, full = full_of(shared, stage);
+    nib_barrier_expect(full, BLOCKS * CHUNKS * 64 * SCALE_BYTES);
+#pragma unroll
+    for (int i = 0; i < BLOCKS; i++)
+        copy_block_scales(p, nib_block_of(p, n_block, i), k, to + i * (CHUNKS * 64 * SCALE_BYTES),
+                          full);
+}
+
+NIB_DEVICE void copy_act(const nib_cuda_mapped_params &x, uint32_t shared, const nib_slot &stage,
+                         int m0, int k)
+{
+    const uint32_t full = full_of(shared, stage);
+    nib_barrier_expect(full, ACT_STAGE);
+    nib_tensor_copy(act_of(shared, stage), &x.act_map, k * STAGE_K, m0, full);
 }
 
 /* All makers, from any address: a 16-byte piece of a row at a time, to where the tensor copy would

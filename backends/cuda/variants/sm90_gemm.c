@@ -19,9 +19,18 @@ enum { BARRIER_BYTES = 4 * 8 }; /* of a stage */
 
 /* ---- sizes ---- */
 
+/* A row's option. Alone: a block fills a multiprocessor. Paired: two blocks share one. Rounding:
+ * alone, and weights are rounded to the activations' type (kernels/sm90/rolling.cuh). */
+enum { ALONE, PAIRED, ROUNDING };
+
+static bool rounds(const nib_cuda_row *row)
+{
+    return row->option == ROUNDING;
+}
+
 static int32_t unit_m(const nib_cuda_row *row)
 {
-    return row->tile_m > MOST_UNIT_M ? row->tile_m / 2 : row->tile_m;
+    return row->tile_m > MOST_UNIT_M && !rounds(row) ? row->tile_m / 2 : row->tile_m;
 }
 
 /* Whether sums of activations are needed. */
@@ -64,7 +73,7 @@ static uint32_t fixed_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 /* Blocks that share a multiprocessor. */
 static int32_t resident(const nib_cuda_row *row)
 {
-    return row->option;
+    return row->option == PAIRED ? 2 : 1;
 }
 
 /* The row's stages, or as many as fit: wider codes have fewer. */
@@ -90,12 +99,37 @@ static uint32_t shared_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
 static bool fits_registers(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     int limbs = nib_cuda_limbs(desc), chunk = nib_cuda_group_class(&desc->weight);
-    bool alternates = resident(row) == 1 && (chunk == 0 || chunk == NIB_CUDA_STAGE_K);
+    bool alternates = row->option == ALONE && (chunk == 0 || chunk == NIB_CUDA_STAGE_K);
     int steps = alternates ? 10 : 8;
-    int sums = row->tile_m / 2 + unit_m(row) / 2 * (resident(row) > 1 ? 1 : 2);
+    int sets = rounds(row) ? 0 : row->option == PAIRED ? 1 : 2;
+    int sums = row->tile_m / 2 + unit_m(row) / 2 * sets;
     int codes = 2 * nib_cuda_type_bits(desc->weight.type);
     int room = resident(row) > 1 ? 80 : 190;
     return limbs * 4 * steps + sums + codes <= room;
+}
+
+/* Whether a scale is a number of the activations' type. */
+static bool scale_fits_act(const nib_gemm_desc *desc)
+{
+    nib_type scale = desc->weight.scale_type;
+    if (scale == NIB_E8M0)
+        return desc->act_type == NIB_BF16;
+    return scale == desc->act_type || scale == NIB_TYPE_NONE || scale == NIB_E4M3 ||
+           scale == NIB_E5M2;
+}
+
+/* Why weights may not be rounded, or are not rounded once only. */
+static const char *rounding_refusal(const nib_gemm_desc *desc)
+{
+    if (desc->flags & NIB_GEMM_EXACT_WEIGHTS)
+        return "it rounds weights to the type of the activations";
+    if (nib_cuda_is_table(desc->weight.type))
+        return "it rounds weights once, but entries of tables twice";
+    if (!scale_fits_act(desc))
+        return "it rounds weights once: scales must be numbers of the activations' type";
+    if (sums_act(desc))
+        return "it rounds weights once: zeros must be codes that operands can hold";
+    return NULL;
 }
 
 /* ---- rules ---- */
@@ -111,6 +145,9 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
         return "it multiplies f16 and bf16 activations only";
     if (nib_cuda_gated(desc) && w->n % (2 * BLOCK_N))
         return "its tiles hold both rows of a gated pair if N is a multiple of 128 only";
+    why = rounds(row) ? rounding_refusal(desc) : NULL;
+    if (why)
+        return why;
     if (!fits_registers(row, desc))
         return "its tile leaves too few registers for this weight type";
     if (stages(row, chip, desc) < 3)
@@ -128,6 +165,7 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", stages(row, chip, desc));
     nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
     nib_cuda_spec_add(text, "NIB_SPEC_GATED", nib_cuda_gated(desc));
+    nib_cuda_spec_add(text, "NIB_SPEC_ROUND", rounds(row));
 }
 
 /* ---- how K is shared ---- */
@@ -287,12 +325,13 @@ static const nib_cuda_family family = {
 
 /* ---- the table ---- */
 
-/* Rows of act and W, stages, blocks a multiprocessor. The same number of batch_invariant: with
- * whole tiles the order of a sum is that of k in all. */
-#define ROW(m, n, s, held)                                                                    \
+/* Rows of act and W, stages, and the option, whose letter ends the name. The same number of
+ * batch_invariant: with whole tiles the order of a sum is that of k in all, but rounded sums have
+ * no groups. */
+#define ROW(m, n, s, letter, kind)                                                            \
     {                                                                                         \
         .variant = {.size = sizeof(nib_variant),                                              \
-                    .id = "gemm-sm90-m" #m "n" #n "s" #s "b" #held,                           \
+                    .id = "gemm-sm90-m" #m "n" #n "s" #s #letter,                             \
                     .isa = "sm_90a",                                                          \
                     .source = "kernels/sm90/gemm.cu",                                         \
                     .m_min = 1,                                                               \
@@ -305,13 +344,14 @@ static const nib_cuda_family family = {
                     .decode_m = m,                                                            \
                     .efficiency = 0.8,                                                        \
                     .math_type = NIB_F16,                                                     \
-                    .batch_invariant = 90},                                                   \
+                    .batch_invariant = (kind) == ROUNDING ? 91 : 90},                         \
         .family = &family, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .stages = s, \
-        .option = held                                                                        \
+        .option = kind                                                                        \
     }
 
 const nib_cuda_row nib_cuda_sm90_gemm_rows[] = {
-    ROW(16, 128, 8, 2),  ROW(32, 128, 6, 2),  ROW(16, 128, 12, 1),
-    ROW(32, 128, 10, 1), ROW(48, 128, 8, 1),  ROW(64, 128, 8, 1),
-    ROW(96, 128, 6, 1),  ROW(128, 128, 4, 1), {.variant = {.id = NULL}},
+    ROW(16, 128, 8, p, PAIRED),    ROW(32, 128, 6, p, PAIRED),    ROW(16, 128, 12, a, ALONE),
+    ROW(32, 128, 10, a, ALONE),    ROW(48, 128, 8, a, ALONE),     ROW(64, 128, 8, a, ALONE),
+    ROW(96, 128, 6, a, ALONE),     ROW(128, 128, 4, a, ALONE),    ROW(128, 128, 5, r, ROUNDING),
+    ROW(192, 128, 4, r, ROUNDING), ROW(256, 128, 3, r, ROUNDING), {.variant = {.id = NULL}},
 };

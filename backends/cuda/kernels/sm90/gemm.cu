@@ -28,7 +28,13 @@
 
 #include "kernels/sm90/load.cuh"
 
+#include "kernels/sm90/operands.cuh"
+
+#if NIB_SPEC_ROUND
+#include "kernels/sm90/rolling.cuh"
+#else
 #include "kernels/sm90/mainloop.cuh"
+#endif
 
 #include "kernels/sm90/output.cuh"
 

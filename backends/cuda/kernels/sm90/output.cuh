@@ -10,6 +10,9 @@
 #ifndef NIB_CUDA_SM90_OUTPUT_CUH
 #define NIB_CUDA_SM90_OUTPUT_CUH
 
+/* What sums are too small by; rounded weights have it in them. */
+static constexpr float SUM_FACTOR = NIB_SPEC_ROUND && SCALED ? 1.0f : NIB_FACTOR;
+
 /* Barriers of parts of a block: each consumer's own from PART_FIRST on. */
 enum { PART_CONSUMERS = 1, PART_FIRST = 2 };
 
@@ -234,7 +237,7 @@ NIB_DEVICE void store_eight(const nib_cuda_params &p, const out_place &o, int64_
 NIB_DEVICE void store_token(const nib_cuda_params &p, const out_place &o, int64_t m, int token)
 {
     const uint32_t from = o.local + token * (OUT_PITCH * 4);
-    const float factor = nib_act_factor(p, m) * NIB_FACTOR;
+    const float factor = nib_act_factor(p, m) * SUM_FACTOR;
     float sums[8], y[8];
     load_eight(from, sums);
     if constexpr (GATED) {

@@ -61,12 +61,13 @@ static uint32_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
     return (uint32_t)(act + codes + groups + sums);
 }
 
-/* Besides the ring: sums on their way out, a table of each lane, barriers of each stage. */
+/* Besides the ring: sums and bias on their way out, a table of each lane, barriers of each stage.
+ */
 static uint32_t fixed_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     int table =
         nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
-    int out = row->tile_n / BLOCK_N * (row->tile_m % 16 ? 8 : 16) * (BLOCK_N + 4) * 4;
+    int out = row->tile_n / BLOCK_N * ((row->tile_m % 16 ? 8 : 16) + 1) * (BLOCK_N + 4) * 4;
     return (uint32_t)(out + table);
 }
 
@@ -257,7 +258,8 @@ static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const n
         if (other.us < best.us)
             best = other;
     }
-    if (tiles < 8 * slots && tiles % slots && tiles * k_blocks >= slots * LEAST_PART) {
+    /* Below half of a wave clusters are faster, and beyond some waves nothing is won. */
+    if (2 * tiles > slots && tiles < 8 * slots && tiles % slots) {
         sharing other = {STREAM, 1, slots, 0};
         other.us = time_of(row, chip, desc, m, &other, NULL);
         if (other.us < best.us)
@@ -353,5 +355,5 @@ const nib_cuda_row nib_cuda_sm90_gemm_rows[] = {
     ROW(16, 128, 8, p, PAIRED),    ROW(32, 128, 6, p, PAIRED),    ROW(16, 128, 12, a, ALONE),
     ROW(32, 128, 10, a, ALONE),    ROW(48, 128, 8, a, ALONE),     ROW(64, 128, 8, a, ALONE),
     ROW(96, 128, 6, a, ALONE),     ROW(128, 128, 4, a, ALONE),    ROW(128, 128, 5, r, ROUNDING),
-    ROW(192, 128, 4, r, ROUNDING), ROW(256, 128, 3, r, ROUNDING), {.variant = {.id = NULL}},
+    ROW(192, 128, 3, r, ROUNDING), ROW(256, 128, 3, r, ROUNDING), {.variant = {.id = NULL}},
 };

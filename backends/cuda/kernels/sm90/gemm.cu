@@ -62,9 +62,14 @@ NIB_DEVICE void consume(const nib_cuda_params &p, uint32_t shared, int cluster)
         mainloop_run(piece.k_end - piece.k_begin, slot, s);
         nib_wait_for_primary(); /* it may have used the workspace, and written scales of act */
         if (cluster > 1) {
-            exchange_parts(shared, cluster, thread, s);
-            tokens = columns_left(cluster) * 8;
-            m0 += columns_of_block(cluster) * 8 * (int)nib_cluster_rank();
+            const int rank = (int)nib_cluster_rank();
+            if (cluster == 2) {
+                tokens = exchange_parts<2>(shared, rank, thread, s) * 8;
+                m0 += columns_of_block<2>() * 8 * rank;
+            } else {
+                tokens = exchange_parts<4>(shared, rank, thread, s) * 8;
+                m0 += columns_of_block<4>() * 8 * rank;
+            }
         } else if (piece.k_end < p.k_blocks) {
             leave_part(p, thread, s);
             continue;

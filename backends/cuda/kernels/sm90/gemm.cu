@@ -41,7 +41,7 @@
 /* Registers of a thread: at the start the same for all, then loaders give most of theirs away.
  * Multiples of 8; the sum must not exceed what the block began with. */
 static constexpr int REGISTERS_BEGIN = 65536 / NIB_SPEC_RESIDENT / THREADS / 8 * 8;
-static constexpr int REGISTERS_LOADER = REGISTERS_BEGIN < 96 ? 32 : 40;
+static constexpr int REGISTERS_LOADER = REGISTERS_BEGIN < 128 ? 32 : 40;
 static constexpr int REGISTERS_MOST =
     (REGISTERS_BEGIN * THREADS - REGISTERS_LOADER * 128) / CONSUMER_THREADS / 8 * 8;
 static constexpr int REGISTERS_CONSUMER = REGISTERS_MOST < 240 ? REGISTERS_MOST : 240;

@@ -26,13 +26,16 @@
 static constexpr int UNIT_M = NIB_SPEC_UNIT_M, HALVES = TILE_M / UNIT_M;
 static_assert(HALVES * UNIT_M == TILE_M && HALVES <= 2, "a set of sums for each half");
 
-/* Blocks that share a multiprocessor have registers for one set, and each other's products to run
- * beside what they do between their own. */
-static constexpr int SETS = NIB_SPEC_RESIDENT > 1 ? 1 : 2;
+/* Where four consumers are on a multiprocessor they have registers for one set, and each other's
+ * products to run beside what they do between their own. */
+static constexpr int SETS = NIB_SPEC_RESIDENT * BLOCKS >= 4 ? 1 : 2;
 static_assert(SETS >= HALVES, "a set of sums for each half");
 
-/* Steps whose operands are made at a time. */
-static constexpr int BATCH = CHUNK_STEPS == 1 ? 1 : 2, UNIT_BATCHES = CHUNK_STEPS / BATCH;
+/* Steps whose operands are made at a time, and whose products then start together: the fewer such
+ * times the better, for the warps of a warpgroup wait for each other there. */
+static constexpr bool WHOLE_UNITS = NIB_LIMBS == 1 && NIB_SPEC_RESIDENT == 1;
+static constexpr int BATCH = WHOLE_UNITS || CHUNK_STEPS == 1 ? CHUNK_STEPS : 2;
+static constexpr int UNIT_BATCHES = CHUNK_STEPS / BATCH;
 
 /* Registers for operands: of each step, and others for the first batch of every second stage where
  * the stage before may still read the first ones. */
@@ -176,12 +179,12 @@ NIB_DEVICE void add_up(float (&acc)[NIB_UNIT_COUNT], const group_values &v, int 
 /* ---- a stage ------------------------------------------------------------------------------ */
 
 /* Ends the unit before; with a stage's first also the stage before, whose
- * barrier is `last`. A branch, so that it
+ * barrier is `last`, 0 in front of all. A branch, so that it
  * does not move in front of the products that it is to run beside. */
 template <int CHUNK>
-NIB_DEVICE void end_before(float (&acc)[NIB_UNIT_COUNT], uint32_t last, bool first, state &s)
+NIB_DEVICE void end_before(float (&acc)[NIB_UNIT_COUNT], uint32_t last, state &s)
 {
-    if (CHUNK > 0 || !first) {
+    if (CHUNK > 0 || last != 0) {
         add_up(acc, s.before, (HALVES - 1) * UNIT_M, s, s.tot[HALVES - 1]);
         if (CHUNK == 0)
             release(last);
@@ -191,7 +194,7 @@ NIB_DEVICE void end_before(float (&acc)[NIB_UNIT_COUNT], uint32_t last, bool fir
 /* The group CHUNK of a stage, and the end of the unit before. PARITY: of the stage, where sets of
  * sums and registers alternate from stage to stage. `last`: barrier of the stage before. */
 template <int CHUNK, int PARITY>
-NIB_DEVICE void run_group(const nib_slot &slot, uint32_t last, bool first, state &s)
+NIB_DEVICE void run_group(const nib_slot &slot, uint32_t last, state &s)
 {
     constexpr int step = CHUNK * CHUNK_STEPS, unit = HALVES == 2 ? 0 : CHUNK + PARITY;
     constexpr int set = unit % SETS, other = (unit + 1) % SETS;
@@ -206,12 +209,12 @@ NIB_DEVICE void run_group(const nib_slot &slot, uint32_t last, bool first, state
         nib_unit_wait<0>();
     if constexpr (SETS == 1) {
         make_operands<step, BATCH, PARITY>(s);
-        end_before<CHUNK>(s.acc[other], last, first, s);
+        end_before<CHUNK>(s.acc[other], last, s);
     }
     start_unit<step, PARITY, true>(act, s.acc[set], s);
     if constexpr (SETS == 2) {
         nib_unit_wait<UNIT_BATCHES>(); /* the unit before is complete */
-        end_before<CHUNK>(s.acc[other], last, first, s);
+        end_before<CHUNK>(s.acc[other], last, s);
     }
     if constexpr (HALVES == 2) {
         start_unit<step, PARITY, false>(act + UNIT_M * 128 / 16, s.acc[1], s);
@@ -220,18 +223,17 @@ NIB_DEVICE void run_group(const nib_slot &slot, uint32_t last, bool first, state
     }
     s.before = v;
     if constexpr (CHUNK + 1 < CHUNKS)
-        run_group<CHUNK + 1, PARITY>(slot, last, first, s);
+        run_group<CHUNK + 1, PARITY>(slot, last, s);
 }
 
-template <int PARITY>
-NIB_DEVICE void run_stage(const nib_slot &slot, uint32_t last, bool first, state &s)
+template <int PARITY> NIB_DEVICE void run_stage(const nib_slot &slot, uint32_t last, state &s)
 {
     const uint32_t weights = nib_slot_weights(slot);
     nib_barrier_wait(nib_slot_barrier(slot, BARRIER_WEIGHTS), slot.parity);
     if constexpr (ACT_SUMS)
         nib_barrier_wait(nib_slot_barrier(slot, BARRIER_SUMS), slot.parity);
     fetch_codes(weights, s.x);
-    run_group<0, PARITY>(slot, last, first, s);
+    run_group<0, PARITY>(slot, last, s);
 }
 
 NIB_DEVICE void clear(state &s)
@@ -250,12 +252,12 @@ NIB_DEVICE void mainloop_run(int count, nib_slot &slot, state &s)
     uint32_t last = 0;
     clear(s);
     for (int i = 0; i < count; i += 2) {
-        run_stage<0>(slot, last, i == 0, s);
+        run_stage<0>(slot, last, s);
         last = nib_slot_barrier(slot, BARRIER_EMPTY);
         nib_slot_next(slot);
         if (i + 1 == count)
             break;
-        run_stage<alternates>(slot, last, false, s);
+        run_stage<alternates>(slot, last, s);
         last = nib_slot_barrier(slot, BARRIER_EMPTY);
         nib_slot_next(slot);
     }

@@ -4,8 +4,9 @@
  * global memory (stream) or the memory of a cluster; then the epilogue. gemm.cu calls it; what an
  * output is made of is in kernels/sm80/epilogue.cuh.
  *
- * Outputs leave through shared memory, OUT_TOKENS tokens at a time: a lane's sums belong to two
- * rows of W, but rows of out want neighbouring ones. A thread then has eight of them.
+ * Outputs leave through shared memory, OUT_TOKENS tokens at a time, in two halves by turns: a
+ * lane's sums belong to two rows of W, but rows of out want neighbouring ones. A thread then has
+ * eight of them.
  */
 #ifndef NIB_CUDA_SM90_OUTPUT_CUH
 #define NIB_CUDA_SM90_OUTPUT_CUH
@@ -247,7 +248,7 @@ NIB_DEVICE void store_eight(const nib_cuda_params &p, int64_t at, const float (&
 NIB_DEVICE void store_token(const nib_cuda_params &p, const out_place &o, int64_t m, int token)
 {
     const uint32_t sums = o.sums + token * (OUT_PITCH * 4);
-    const uint32_t bias = o.sums + OUT_TOKENS * (OUT_PITCH * 4);
+    const uint32_t bias = o.sums + 2 * OUT_TOKENS * (OUT_PITCH * 4);
     const float factor = nib_act_factor(p, m) * SUM_FACTOR;
     const int64_t at = m * p.ldo + o.n;
     if (o.wide) {
@@ -270,7 +271,7 @@ NIB_DEVICE void stage_bias(const nib_cuda_params &p, uint32_t out, int n_block, 
     const int consumer = thread / 128, row = thread % 128;
     const int64_t n = (int64_t)nib_block_of(p, n_block, consumer) * 64 + row;
     if (row < 64)
-        nib_shared_store(out + consumer * OUT_BYTES + (OUT_TOKENS * OUT_PITCH + row) * 4,
+        nib_shared_store(out + consumer * OUT_BYTES + (2 * OUT_TOKENS * OUT_PITCH + row) * 4,
                          nib_bits_from_float(n < p.n ? nib_bias(p, n) : 0.0f));
 }
 
@@ -305,15 +306,15 @@ NIB_DEVICE void store_tile(const nib_cuda_params &p, uint32_t shared, int n_bloc
     const uint32_t out = shared + OUT_AT;
     const out_place o = out_place_of(p, out, n_block, thread);
     const int rows = (int)(p.m - m0 < tokens ? p.m - m0 : tokens);
+    out_sync(thread / 128); /* the tile before has left */
+    stage_bias(p, out, n_block, thread);
 #pragma unroll 1 /* rarely run, it is better short */
     for (int first = 0; first < rows; first += OUT_TOKENS) {
-        out_sync(thread / 128); /* the sums before have been read */
-        if (first == 0)
-            stage_bias(p, out, n_block, thread);
-        stage_sums(out, thread, first, s);
-        out_sync(thread / 128); /* these are there */
+        const int half = first / OUT_TOKENS % 2 * OUT_TOKENS;
+        stage_sums(out + half * (OUT_PITCH * 4), thread, first, s);
+        out_sync(thread / 128); /* these sums are there, those before in the other half are read */
         if (o.token < OUT_TOKENS && first + o.token < rows && o.columns > 0)
-            store_token(p, o, m0 + first + o.token, o.token);
+            store_token(p, o, m0 + first + o.token, half + o.token);
     }
 }
 

@@ -19,9 +19,18 @@ enum { BARRIER_BYTES = 4 * 8 }; /* of a stage */
 
 /* ---- sizes ---- */
 
+/* A row's option. Alone: a block fills a multiprocessor. Paired: two blocks share one. Rounding:
+ * alone, and weights are rounded to the activations' type (kernels/sm90/rolling.cuh). */
+enum { ALONE, PAIRED, ROUNDING };
+
+static bool rounds(const nib_cuda_row *row)
+{
+    return row->option == ROUNDING;
+}
+
 static int32_t unit_m(const nib_cuda_row *row)
 {
-    return row->tile_m > MOST_UNIT_M ? row->tile_m / 2 : row->tile_m;
+    return row->tile_m > MOST_UNIT_M && !rounds(row) ? row->tile_m / 2 : row->tile_m;
 }
 
 /* Whether sums of activations are needed. */
@@ -52,19 +61,20 @@ static uint32_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
     return (uint32_t)(act + codes + groups + sums);
 }
 
-/* Besides the ring: sums on their way out, a table of each lane, barriers of each stage. */
+/* Besides the ring: sums and bias on their way out, a table of each lane, barriers of each stage.
+ */
 static uint32_t fixed_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     int table =
         nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
-    int out = row->tile_n / BLOCK_N * (row->tile_m % 16 ? 8 : 16) * (BLOCK_N + 4) * 4;
+    int out = row->tile_n / BLOCK_N * (2 * (row->tile_m % 16 ? 8 : 16) + 1) * (BLOCK_N + 4) * 4;
     return (uint32_t)(out + table);
 }
 
 /* Blocks that share a multiprocessor. */
 static int32_t resident(const nib_cuda_row *row)
 {
-    return row->option;
+    return row->option == PAIRED ? 2 : 1;
 }
 
 /* The row's stages, or as many as fit: wider codes have fewer. */
@@ -85,17 +95,57 @@ static uint32_t shared_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
            fixed_bytes(row, desc);
 }
 
-/* Registers of a consumer's thread that hold operands, of tables several a step, and sums: as
- * kernels/sm90/mainloop.cuh has them. */
-static bool fits_registers(const nib_cuda_row *row, const nib_gemm_desc *desc)
+/* Sets of sums of a consumer beside the totals, as kernels/sm90/mainloop.cuh has them. */
+static int32_t sets(const nib_cuda_row *row)
 {
+    return rounds(row) ? 0 : resident(row) * row->tile_n / BLOCK_N >= 4 ? 1 : 2;
+}
+
+/* Registers of a consumer's thread, as kernels/sm90/gemm.cu shares them out. */
+static int32_t consumer_registers(const nib_cuda_row *row, const nib_cuda_chip *chip)
+{
+    int threads = row->variant.threads, begin = chip->registers_unit / resident(row) / threads;
+    begin = begin / 8 * 8;
+    int loaders = (begin < 128 ? 32 : 40) * GROUP_THREADS;
+    int most = (begin * threads - loaders) / (threads - GROUP_THREADS) / 8 * 8;
+    return most < 240 ? most : 240;
+}
+
+/* Whether codes, operands and sums leave a thread enough for the rest. */
+static bool fits_registers(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                           const nib_gemm_desc *desc)
+{
+    enum { REST = 24, STEPS = 8 };
     int limbs = nib_cuda_limbs(desc), chunk = nib_cuda_group_class(&desc->weight);
-    bool alternates = resident(row) == 1 && (chunk == 0 || chunk == NIB_CUDA_STAGE_K);
-    int steps = alternates ? 10 : 8;
-    int sums = row->tile_m / 2 + unit_m(row) / 2 * (resident(row) > 1 ? 1 : 2);
+    bool alternates = sets(row) == 2 && (chunk == 0 || chunk == NIB_CUDA_STAGE_K);
+    int steps = !alternates ? STEPS : limbs > 1 ? STEPS + 2 : 2 * STEPS;
+    int sums = row->tile_m / 2 + unit_m(row) / 2 * sets(row);
     int codes = 2 * nib_cuda_type_bits(desc->weight.type);
-    int room = resident(row) > 1 ? 80 : 190;
-    return limbs * 4 * steps + sums + codes <= room;
+    return limbs * 4 * steps + sums + codes + REST <= consumer_registers(row, chip);
+}
+
+/* Whether a scale is a number of the activations' type. */
+static bool scale_fits_act(const nib_gemm_desc *desc)
+{
+    nib_type scale = desc->weight.scale_type;
+    if (scale == NIB_E8M0)
+        return desc->act_type == NIB_BF16;
+    return scale == desc->act_type || scale == NIB_TYPE_NONE || scale == NIB_E4M3 ||
+           scale == NIB_E5M2;
+}
+
+/* Why weights may not be rounded, or are not rounded once only. */
+static const char *rounding_refusal(const nib_gemm_desc *desc)
+{
+    if (desc->flags & NIB_GEMM_EXACT_WEIGHTS)
+        return "it rounds weights to the type of the activations";
+    if (nib_cuda_is_table(desc->weight.type))
+        return "it rounds weights once, but entries of tables twice";
+    if (!scale_fits_act(desc))
+        return "it rounds weights once: scales must be numbers of the activations' type";
+    if (sums_act(desc))
+        return "it rounds weights once: zeros must be codes that operands can hold";
+    return NULL;
 }
 
 /* ---- rules ---- */
@@ -111,7 +161,10 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
         return "it multiplies f16 and bf16 activations only";
     if (nib_cuda_gated(desc) && w->n % (2 * BLOCK_N))
         return "its tiles hold both rows of a gated pair if N is a multiple of 128 only";
-    if (!fits_registers(row, desc))
+    why = rounds(row) ? rounding_refusal(desc) : NULL;
+    if (why)
+        return why;
+    if (!fits_registers(row, chip, desc))
         return "its tile leaves too few registers for this weight type";
     if (stages(row, chip, desc) < 3)
         return "its stages do not fit the chip's shared memory";
@@ -128,6 +181,7 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", stages(row, chip, desc));
     nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
     nib_cuda_spec_add(text, "NIB_SPEC_GATED", nib_cuda_gated(desc));
+    nib_cuda_spec_add(text, "NIB_SPEC_ROUND", rounds(row));
 }
 
 /* ---- how K is shared ---- */
@@ -146,51 +200,50 @@ static int64_t tiles_of(const nib_cuda_row *row, const nib_gemm_desc *desc, int6
     return nib_cuda_ceil_div(blocks_n, row->tile_n / BLOCK_N) * nib_cuda_ceil_div(m, row->tile_m);
 }
 
-/* Clocks of a stage of a block that has its multiprocessor for itself: of the tensor cores, and of
- * the warps' other work, which partly runs beside. Set by hand until it is fitted. */
+/* Clocks that a stage takes a multiprocessor which has `beside` blocks: bound by the tensor cores,
+ * by what one consumer does from a stage to the next, by what all its warps issue, or by the
+ * second-level cache, which everything passes. Set by hand until it is fitted. */
 static double stage_clocks(const nib_cuda_row *row, const nib_cuda_chip *chip,
-                           const nib_gemm_desc *desc)
+                           const nib_gemm_desc *desc, double beside)
 {
-    double product =
-        2.0 * 64 * 16 * unit_m(row) * chip->units * chip->ghz / (chip->f16_tflop_per_s * 1e3);
-    double products = NIB_CUDA_STAGE_K / 16 * (double)(row->tile_m / unit_m(row)) *
-                      (row->tile_n / BLOCK_N) * nib_cuda_limbs(desc);
-    int chunk = nib_cuda_group_class(&desc->weight);
+    int limbs = nib_cuda_limbs(desc), chunk = nib_cuda_group_class(&desc->weight);
+    double consumers = row->tile_n / (double)BLOCK_N;
+    double products = NIB_CUDA_STAGE_K / 16 * consumers * limbs;
+    double peak = chip->f16_tflop_per_s * 1e3 / (2.0 * chip->units * chip->ghz);
+    double tensor = products * 64 * 16 * row->tile_m / peak;
     double groups = chunk ? NIB_CUDA_STAGE_K / (double)chunk : 1;
-    double drain = 40 + 40 * groups;
-    double least = 330 + 1.5 * row->tile_m + 100 * (groups - 1);
-    return fmax(product * products + drain, least * nib_cuda_limbs(desc));
+    double chain = 400 + (rounds(row) ? 0 : 100 * (groups - 1)) + (limbs - 1) * 300;
+    double issue = consumers * (150 + (rounds(row) ? 30 : row->tile_m / 2 * groups) + 60) * limbs;
+    double cache = stage_bytes(row, desc) / 27.0;
+    double shared = fmax(tensor * (rounds(row) ? 1.03 : 1.15), fmax(issue, cache));
+    return fmax(chain, shared * beside);
 }
 
-/* Microseconds of the busiest block, of memory, and of what comes before and after. */
+/* Microseconds of the busiest multiprocessor, of memory, and of what comes before and after. */
 static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                       int64_t m, const sharing *s, const char **bound)
 {
     const nib_weight_desc *w = &desc->weight;
     double k_blocks = (double)nib_cuda_ceil_div(w->k, NIB_CUDA_STAGE_K);
-    double tiles = (double)tiles_of(row, desc, m), slots = (double)(chip->units * resident(row));
-    double stage = stage_clocks(row, chip, desc) / (chip->ghz * 1e3);
-    double rounds = ceil(tiles * s->cluster / slots), work, rest = 3.2;
-    /* Blocks that share a multiprocessor share its tensor cores. */
-    double beside = fmin((double)resident(row), ceil(tiles * s->cluster / chip->units));
-    stage *= 1 + (beside - 1) * 0.6;
+    double tiles = (double)tiles_of(row, desc, m), held = (double)resident(row);
+    double slots = chip->units * held, parts = tiles * s->cluster, rest = 3.2, work;
+    double end = 0.3 + 0.008 * row->tile_m; /* of a tile */
+    double beside = fmin(held, ceil(parts / chip->units));
     if (s->kind == STREAM) {
-        work = tiles * k_blocks / slots * stage;
-        rest += 1.2 + 0.008 * row->tile_m;
+        work = tiles * k_blocks / slots * stage_clocks(row, chip, desc, beside);
+        rest += end * ceil(tiles / slots) + 1.5 + 0.008 * row->tile_m;
     } else {
-        work = rounds * ceil(k_blocks / s->cluster) * stage;
-        rest += s->kind == CLUSTER ? 0.8 + 0.004 * row->tile_m : 0;
+        double waves = floor(parts / slots), left = parts - waves * slots;
+        double stages = ceil(k_blocks / s->cluster);
+        work = waves * stages * stage_clocks(row, chip, desc, held);
+        if (left > 0)
+            work += stages * stage_clocks(row, chip, desc, fmin(held, ceil(left / chip->units)));
+        rest += end * ceil(parts / slots) + (s->kind == CLUSTER ? 0.7 + 0.004 * row->tile_m : 0);
     }
-    rest += 0.004 * row->tile_m * fmax(rounds, 1);
-    double mn = (double)m * (double)w->n;
     double bytes = (double)w->n * (double)w->k * nib_cuda_type_bits(w->type) / 8 +
-                   (double)m * (double)w->k * 2 + 2 * mn;
-    double busy = fmin(1, tiles * s->cluster / chip->units);
-    double memory = bytes / (chip->read_gb_per_s * 1.2e3 * busy);
-    /* Everything passes the second-level cache: 25 bytes a clock and multiprocessor. */
-    double cache =
-        tiles * k_blocks * stage_bytes(row, desc) / (25e3 * chip->units * busy * chip->ghz);
-    memory = fmax(memory, cache);
+                   (double)m * (double)w->k * 2 + 2 * (double)m * (double)w->n;
+    double memory = bytes / (chip->read_gb_per_s * 1.2e3 * fmin(1, parts / chip->units));
+    work /= chip->ghz * 1e3;
     if (bound)
         *bound = memory > work ? "memory" : "math";
     return fmax(work, memory) + rest;
@@ -219,7 +272,8 @@ static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const n
         if (other.us < best.us)
             best = other;
     }
-    if (tiles < 8 * slots && tiles % slots && tiles * k_blocks >= slots * LEAST_PART) {
+    /* Below half of a wave clusters are faster, and beyond some waves nothing is won. */
+    if (2 * tiles > slots && tiles < 8 * slots && tiles % slots) {
         sharing other = {STREAM, 1, slots, 0};
         other.us = time_of(row, chip, desc, m, &other, NULL);
         if (other.us < best.us)
@@ -287,12 +341,13 @@ static const nib_cuda_family family = {
 
 /* ---- the table ---- */
 
-/* Rows of act and W, stages, blocks a multiprocessor. The same number of batch_invariant: with
- * whole tiles the order of a sum is that of k in all. */
-#define ROW(m, n, s, held)                                                                    \
+/* Rows of act and W, stages, and the option, whose letter ends the name. The same number of
+ * batch_invariant: with whole tiles the order of a sum is that of k in all, but rounded sums have
+ * no groups. */
+#define ROW(m, n, s, letter, kind)                                                            \
     {                                                                                         \
         .variant = {.size = sizeof(nib_variant),                                              \
-                    .id = "gemm-sm90-m" #m "n" #n "s" #s "b" #held,                           \
+                    .id = "gemm-sm90-m" #m "n" #n "s" #s #letter,                             \
                     .isa = "sm_90a",                                                          \
                     .source = "kernels/sm90/gemm.cu",                                         \
                     .m_min = 1,                                                               \
@@ -305,13 +360,15 @@ static const nib_cuda_family family = {
                     .decode_m = m,                                                            \
                     .efficiency = 0.8,                                                        \
                     .math_type = NIB_F16,                                                     \
-                    .batch_invariant = 90},                                                   \
+                    .batch_invariant = (kind) == ROUNDING ? 91 : 90},                         \
         .family = &family, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .stages = s, \
-        .option = held                                                                        \
+        .option = kind                                                                        \
     }
 
 const nib_cuda_row nib_cuda_sm90_gemm_rows[] = {
-    ROW(16, 128, 8, 2),  ROW(32, 128, 6, 2),  ROW(16, 128, 12, 1),
-    ROW(32, 128, 10, 1), ROW(48, 128, 8, 1),  ROW(64, 128, 8, 1),
-    ROW(96, 128, 6, 1),  ROW(128, 128, 4, 1), {.variant = {.id = NULL}},
+    ROW(16, 128, 8, p, PAIRED),    ROW(32, 128, 6, p, PAIRED),    ROW(16, 256, 9, a, ALONE),
+    ROW(32, 256, 7, a, ALONE),     ROW(48, 256, 6, r, ROUNDING),  ROW(64, 256, 5, r, ROUNDING),
+    ROW(16, 128, 12, a, ALONE),    ROW(32, 128, 10, a, ALONE),    ROW(48, 128, 8, a, ALONE),
+    ROW(64, 128, 8, a, ALONE),     ROW(96, 128, 6, a, ALONE),     ROW(128, 128, 4, a, ALONE),
+    ROW(128, 128, 5, r, ROUNDING), ROW(192, 128, 3, r, ROUNDING), {.variant = {.id = NULL}},
 };

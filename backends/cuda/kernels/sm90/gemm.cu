@@ -28,14 +28,20 @@
 
 #include "kernels/sm90/load.cuh"
 
+#include "kernels/sm90/operands.cuh"
+
+#if NIB_SPEC_ROUND
+#include "kernels/sm90/rolling.cuh"
+#else
 #include "kernels/sm90/mainloop.cuh"
+#endif
 
 #include "kernels/sm90/output.cuh"
 
 /* Registers of a thread: at the start the same for all, then loaders give most of theirs away.
  * Multiples of 8; the sum must not exceed what the block began with. */
 static constexpr int REGISTERS_BEGIN = 65536 / NIB_SPEC_RESIDENT / THREADS / 8 * 8;
-static constexpr int REGISTERS_LOADER = REGISTERS_BEGIN < 96 ? 32 : 40;
+static constexpr int REGISTERS_LOADER = REGISTERS_BEGIN < 128 ? 32 : 40;
 static constexpr int REGISTERS_MOST =
     (REGISTERS_BEGIN * THREADS - REGISTERS_LOADER * 128) / CONSUMER_THREADS / 8 * 8;
 static constexpr int REGISTERS_CONSUMER = REGISTERS_MOST < 240 ? REGISTERS_MOST : 240;
@@ -56,9 +62,14 @@ NIB_DEVICE void consume(const nib_cuda_params &p, uint32_t shared, int cluster)
         mainloop_run(piece.k_end - piece.k_begin, slot, s);
         nib_wait_for_primary(); /* it may have used the workspace, and written scales of act */
         if (cluster > 1) {
-            exchange_parts(shared, cluster, thread, s);
-            tokens = columns_left(cluster) * 8;
-            m0 += columns_of_block(cluster) * 8 * (int)nib_cluster_rank();
+            const int rank = (int)nib_cluster_rank();
+            if (cluster == 2) {
+                tokens = exchange_parts<2>(shared, rank, thread, s) * 8;
+                m0 += columns_of_block<2>() * 8 * rank;
+            } else {
+                tokens = exchange_parts<4>(shared, rank, thread, s) * 8;
+                m0 += columns_of_block<4>() * 8 * rank;
+            }
         } else if (piece.k_end < p.k_blocks) {
             leave_part(p, thread, s);
             continue;

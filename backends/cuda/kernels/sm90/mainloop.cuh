@@ -26,14 +26,16 @@
 static constexpr int UNIT_M = NIB_SPEC_UNIT_M, HALVES = TILE_M / UNIT_M;
 static_assert(HALVES * UNIT_M == TILE_M && HALVES <= 2, "a set of sums for each half");
 
-/* Blocks that share a multiprocessor have registers for one set, and each other's products to run
- * beside what they do between their own. */
-static constexpr int SETS = NIB_SPEC_RESIDENT > 1 ? 1 : 2;
+/* Where four consumers are on a multiprocessor they have registers for one set, and each other's
+ * products to run beside what they do between their own. */
+static constexpr int SETS = NIB_SPEC_RESIDENT * BLOCKS >= 4 ? 1 : 2;
 static_assert(SETS >= HALVES, "a set of sums for each half");
 
-/* Steps of 16 columns: of a stage, of a unit, and those whose operands are made at a time. */
-static constexpr int STEPS = STAGE_K / 16, UNIT_STEPS = CHUNK_K / 16;
-static constexpr int BATCH = UNIT_STEPS == 1 ? 1 : 2, UNIT_BATCHES = UNIT_STEPS / BATCH;
+/* Steps whose operands are made at a time, and whose products then start together: the fewer such
+ * times the better, for the warps of a warpgroup wait for each other there. */
+static constexpr bool WHOLE_UNITS = NIB_LIMBS == 1 && NIB_SPEC_RESIDENT == 1;
+static constexpr int BATCH = WHOLE_UNITS || CHUNK_STEPS == 1 ? CHUNK_STEPS : 2;
+static constexpr int UNIT_BATCHES = CHUNK_STEPS / BATCH;
 
 /* Registers for operands: of each step, and others for the first batch of every second stage where
  * the stage before may still read the first ones. */
@@ -59,93 +61,26 @@ struct group_values {
 struct state {
     float tot[HALVES][NIB_UNIT_COUNT], acc[SETS][NIB_UNIT_COUNT];
     uint32_t a[A_STEPS][NIB_LIMBS][4];
-    uint32_t q[NIB_WORDS];
-    uint32_t addend[2];                        /* of integers */
-    uint32_t codes[NIB_PLANES], scales, zeros; /* places of the lane within a stage's weights */
-    uint32_t sums, table;
-    float unlift; /* undoes the tables' lift */
-    int one_scale;
+    operand_source x;
+    uint32_t sums;       /* place of the lane's first tokens' within a stage's weights */
+    float unlift;        /* undoes the tables' lift */
     group_values before; /* of the unit that is under way or not added up yet */
 };
 
-/* ---- a stage's words ---------------------------------------------------------------------- */
-
-NIB_CONSTEXPR int code_unit_bytes(int bits)
-{
-    return bits == 1 ? 256 : 512;
-}
-
-template <int PLANE> NIB_DEVICE void begin_plane(int consumer, int unit, int lane, state &s)
-{
-    constexpr int bits = nib_plane_bits(PLANE);
-    s.codes[PLANE] = codes_place<PLANE>() + consumer * (PLANE_BLOCK * bits) +
-                     unit * code_unit_bytes(bits) + lane * (bits == 1 ? 8 : 16);
-}
-
 NIB_DEVICE void state_begin(const nib_cuda_params &p, uint32_t shared, int thread, state &s)
 {
-    const int consumer = thread / 128, unit = thread / 32 % 4, lane = thread % 32;
-    begin_plane<0>(consumer, unit, lane, s);
-    if constexpr (NIB_PLANES > 1)
-        begin_plane<1>(consumer, unit, lane, s);
-    if constexpr (NIB_PLANES > 2)
-        begin_plane<2>(consumer, unit, lane, s);
-    /* A pair, rows g and g + 8 of each unit of 16 rows; [block][chunk][64]. */
-    const int pair = consumer * (CHUNKS * 64) + (p.one_scale ? 0 : unit * 16 + lane / 4 * 2);
-    s.scales = SCALES_AT + pair * SCALE_BYTES;
-    s.zeros = ZEROS_AT + pair * ZERO_BYTES;
-    s.sums = SUMS_AT + lane % 4 * 8;
-    s.one_scale = p.one_scale;
-    s.table = shared + TABLE_AT + lane * NIB_TABLE_ENTRY;
+    source_begin(p, shared, thread, s.x);
+    s.sums = SUMS_AT + thread % 4 * 8;
     s.unlift = 1.0f;
     if constexpr (NIB_CODE.kind == NIB_KIND_TABLE)
         s.unlift = 1.0f / nib_table_lift(p.table);
-    s.addend[0] = nib_fold_addend(0);
-    s.addend[1] = nib_fold_addend(1);
 }
 
-/* All codes of a lane in a stage, the layout mma64x128: 16 bytes hold 2 steps of 8-bit codes, 4 of
- * 4, all 8 of 2; 8 bytes all of 1. */
-template <int PLANE> NIB_DEVICE void fetch_plane(uint32_t weights, state &s)
-{
-    constexpr int bits = nib_plane_bits(PLANE);
-    uint32_t *q = s.q + 2 * nib_plane_shift(PLANE);
-    if constexpr (bits == 1)
-        nib_shared_load2(q, weights + s.codes[PLANE]);
-    else
-#pragma unroll
-        for (int i = 0; i < bits / 2; i++)
-            nib_shared_load4(q + 4 * i, weights + s.codes[PLANE] + i * 2048);
-}
-
-/* Bits of the scales or zeros of rows g and g + 8, BYTES each; a matrix with one scale has it in
- * the first place. */
-template <int BYTES> NIB_DEVICE void fetch_pair(uint32_t at, int one_scale, uint32_t (&pair)[2])
-{
-    if constexpr (BYTES == 4) {
-        nib_shared_load2(pair, at);
-    } else {
-        const uint32_t both = BYTES == 2 ? nib_shared_load(at) : nib_shared_load16(at);
-        pair[0] = both & (BYTES == 2 ? 0xffffu : 0xffu);
-        pair[1] = both >> (8 * BYTES);
-    }
-    if (NIB_SPEC_GROUP == 0 && one_scale)
-        pair[1] = pair[0];
-}
-
-/* The values of chunk CHUNK; zeros that operands hold go into their addends. Factors stay outside
- * until the end, so zeros are divided by them. */
+/* The values of chunk CHUNK. Factors stay outside until the end, so zeros are divided by them. */
 template <int CHUNK> NIB_DEVICE void fetch_group(uint32_t weights, state &s, group_values &v)
 {
     uint32_t scale[2], zero[2];
-    if constexpr (SCALED)
-        fetch_pair<SCALE_BYTES>(weights + s.scales + CHUNK * 64 * SCALE_BYTES, s.one_scale, scale);
-    if constexpr (ZEROED)
-        fetch_pair<ZERO_BYTES>(weights + s.zeros + CHUNK * 64 * ZERO_BYTES, s.one_scale, zero);
-    if constexpr (FOLD_ZERO) {
-        s.addend[0] = nib_fold_addend_zero<0>(zero[0]);
-        s.addend[1] = nib_fold_addend_zero<1>(zero[1]);
-    }
+    fetch_values<CHUNK>(weights, s.x, scale, zero);
     v.sums = weights + s.sums + CHUNK * TILE_M * 4;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
@@ -173,7 +108,7 @@ template <int CHUNK> NIB_DEVICE void fetch_group(uint32_t weights, state &s, gro
 template <int STEP, int COUNT, int PARITY> NIB_DEVICE void make_operands(state &s)
 {
     constexpr int at = a_place(STEP, PARITY);
-    nib_dequant<STEP>(s.q, s.table, s.addend, s.a[at]);
+    nib_dequant<STEP>(s.x.q, s.x.table, s.x.addend, s.a[at]);
 #pragma unroll
     for (int limb = 0; limb < NIB_LIMBS; limb++)
         nib_hold(s.a[at][limb]);
@@ -243,20 +178,13 @@ NIB_DEVICE void add_up(float (&acc)[NIB_UNIT_COUNT], const group_values &v, int 
 
 /* ---- a stage ------------------------------------------------------------------------------ */
 
-/* This warp needs a stage no more; `empty`: its barrier. */
-NIB_DEVICE void release(uint32_t empty)
-{
-    if (nib_thread() % 32 == 0)
-        nib_barrier_arrive(empty);
-}
-
 /* Ends the unit before; with a stage's first also the stage before, whose
- * barrier is `last`. A branch, so that it
+ * barrier is `last`, 0 in front of all. A branch, so that it
  * does not move in front of the products that it is to run beside. */
 template <int CHUNK>
-NIB_DEVICE void end_before(float (&acc)[NIB_UNIT_COUNT], uint32_t last, bool first, state &s)
+NIB_DEVICE void end_before(float (&acc)[NIB_UNIT_COUNT], uint32_t last, state &s)
 {
-    if (CHUNK > 0 || !first) {
+    if (CHUNK > 0 || last != 0) {
         add_up(acc, s.before, (HALVES - 1) * UNIT_M, s, s.tot[HALVES - 1]);
         if (CHUNK == 0)
             release(last);
@@ -266,9 +194,9 @@ NIB_DEVICE void end_before(float (&acc)[NIB_UNIT_COUNT], uint32_t last, bool fir
 /* The group CHUNK of a stage, and the end of the unit before. PARITY: of the stage, where sets of
  * sums and registers alternate from stage to stage. `last`: barrier of the stage before. */
 template <int CHUNK, int PARITY>
-NIB_DEVICE void run_group(const nib_slot &slot, uint32_t last, bool first, state &s)
+NIB_DEVICE void run_group(const nib_slot &slot, uint32_t last, state &s)
 {
-    constexpr int step = CHUNK * UNIT_STEPS, unit = HALVES == 2 ? 0 : CHUNK + PARITY;
+    constexpr int step = CHUNK * CHUNK_STEPS, unit = HALVES == 2 ? 0 : CHUNK + PARITY;
     constexpr int set = unit % SETS, other = (unit + 1) % SETS;
     const uint32_t weights = nib_slot_weights(slot), act = nib_act_matrix(nib_slot_act(slot));
     group_values v;
@@ -281,12 +209,12 @@ NIB_DEVICE void run_group(const nib_slot &slot, uint32_t last, bool first, state
         nib_unit_wait<0>();
     if constexpr (SETS == 1) {
         make_operands<step, BATCH, PARITY>(s);
-        end_before<CHUNK>(s.acc[other], last, first, s);
+        end_before<CHUNK>(s.acc[other], last, s);
     }
     start_unit<step, PARITY, true>(act, s.acc[set], s);
     if constexpr (SETS == 2) {
         nib_unit_wait<UNIT_BATCHES>(); /* the unit before is complete */
-        end_before<CHUNK>(s.acc[other], last, first, s);
+        end_before<CHUNK>(s.acc[other], last, s);
     }
     if constexpr (HALVES == 2) {
         start_unit<step, PARITY, false>(act + UNIT_M * 128 / 16, s.acc[1], s);
@@ -295,22 +223,17 @@ NIB_DEVICE void run_group(const nib_slot &slot, uint32_t last, bool first, state
     }
     s.before = v;
     if constexpr (CHUNK + 1 < CHUNKS)
-        run_group<CHUNK + 1, PARITY>(slot, last, first, s);
+        run_group<CHUNK + 1, PARITY>(slot, last, s);
 }
 
-template <int PARITY>
-NIB_DEVICE void run_stage(const nib_slot &slot, uint32_t last, bool first, state &s)
+template <int PARITY> NIB_DEVICE void run_stage(const nib_slot &slot, uint32_t last, state &s)
 {
     const uint32_t weights = nib_slot_weights(slot);
     nib_barrier_wait(nib_slot_barrier(slot, BARRIER_WEIGHTS), slot.parity);
     if constexpr (ACT_SUMS)
         nib_barrier_wait(nib_slot_barrier(slot, BARRIER_SUMS), slot.parity);
-    fetch_plane<0>(weights, s);
-    if constexpr (NIB_PLANES > 1)
-        fetch_plane<1>(weights, s);
-    if constexpr (NIB_PLANES > 2)
-        fetch_plane<2>(weights, s);
-    run_group<0, PARITY>(slot, last, first, s);
+    fetch_codes(weights, s.x);
+    run_group<0, PARITY>(slot, last, s);
 }
 
 NIB_DEVICE void clear(state &s)
@@ -329,12 +252,12 @@ NIB_DEVICE void mainloop_run(int count, nib_slot &slot, state &s)
     uint32_t last = 0;
     clear(s);
     for (int i = 0; i < count; i += 2) {
-        run_stage<0>(slot, last, i == 0, s);
+        run_stage<0>(slot, last, s);
         last = nib_slot_barrier(slot, BARRIER_EMPTY);
         nib_slot_next(slot);
         if (i + 1 == count)
             break;
-        run_stage<alternates>(slot, last, false, s);
+        run_stage<alternates>(slot, last, s);
         last = nib_slot_barrier(slot, BARRIER_EMPTY);
         nib_slot_next(slot);
     }

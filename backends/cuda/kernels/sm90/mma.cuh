@@ -30,6 +30,24 @@
 #define NIB_NAMES_16      NIB_NAMES_8 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define NIB_NAMES_24      NIB_NAMES_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
 #define NIB_NAMES_32      NIB_NAMES_24 ",%24,%25,%26,%27,%28,%29,%30,%31"
+#define NIB_NAMES_48                                \
+    NIB_NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39" \
+                 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define NIB_NAMES_64                                \
+    NIB_NAMES_48 ",%48,%49,%50,%51,%52,%53,%54,%55" \
+                 ",%56,%57,%58,%59,%60,%61,%62,%63"
+#define NIB_NAMES_80                                \
+    NIB_NAMES_64 ",%64,%65,%66,%67,%68,%69,%70,%71" \
+                 ",%72,%73,%74,%75,%76,%77,%78,%79"
+#define NIB_NAMES_96                                \
+    NIB_NAMES_80 ",%80,%81,%82,%83,%84,%85,%86,%87" \
+                 ",%88,%89,%90,%91,%92,%93,%94,%95"
+#define NIB_NAMES_112                                   \
+    NIB_NAMES_96 ",%96,%97,%98,%99,%100,%101,%102,%103" \
+                 ",%104,%105,%106,%107,%108,%109,%110,%111"
+#define NIB_NAMES_128                                        \
+    NIB_NAMES_112 ",%112,%113,%114,%115,%116,%117,%118,%119" \
+                  ",%120,%121,%122,%123,%124,%125,%126,%127"
 
 #if NIB_SPEC_UNIT_M == 8
 #define NIB_UNIT_SHAPE   "m64n8k16"
@@ -55,6 +73,23 @@
 #define NIB_UNIT_SHAPE   "m64n64k16"
 #define NIB_UNIT_SUMS(d) NIB_SUMS_16(d, 0), NIB_SUMS_16(d, 16)
 #define NIB_UNIT_NAMES   "{" NIB_NAMES_32 "}, {%32,%33,%34,%35}, %36, %37"
+#elif NIB_SPEC_UNIT_M == 128
+#define NIB_UNIT_SHAPE "m64n128k16"
+#define NIB_UNIT_SUMS(d) \
+    NIB_SUMS_16(d, 0), NIB_SUMS_16(d, 16), NIB_SUMS_16(d, 32), NIB_SUMS_16(d, 48)
+#define NIB_UNIT_NAMES "{" NIB_NAMES_64 "}, {%64,%65,%66,%67}, %68, %69"
+#elif NIB_SPEC_UNIT_M == 192
+#define NIB_UNIT_SHAPE "m64n192k16"
+#define NIB_UNIT_SUMS(d)                                                           \
+    NIB_SUMS_16(d, 0), NIB_SUMS_16(d, 16), NIB_SUMS_16(d, 32), NIB_SUMS_16(d, 48), \
+        NIB_SUMS_16(d, 64), NIB_SUMS_16(d, 80)
+#define NIB_UNIT_NAMES "{" NIB_NAMES_96 "}, {%96,%97,%98,%99}, %100, %101"
+#elif NIB_SPEC_UNIT_M == 256
+#define NIB_UNIT_SHAPE "m64n256k16"
+#define NIB_UNIT_SUMS(d)                                                           \
+    NIB_SUMS_16(d, 0), NIB_SUMS_16(d, 16), NIB_SUMS_16(d, 32), NIB_SUMS_16(d, 48), \
+        NIB_SUMS_16(d, 64), NIB_SUMS_16(d, 80), NIB_SUMS_16(d, 96), NIB_SUMS_16(d, 112)
+#define NIB_UNIT_NAMES "{" NIB_NAMES_128 "}, {%128,%129,%130,%131}, %132, %133"
 #endif
 
 /* B in shared memory (PTX ISA, "Matrix descriptor"): rows of 64 columns of 16 bits, 128 bytes

@@ -4,11 +4,15 @@
  * global memory (stream) or the memory of a cluster; then the epilogue. gemm.cu calls it; what an
  * output is made of is in kernels/sm80/epilogue.cuh.
  *
- * Outputs leave through shared memory, OUT_TOKENS tokens at a time: a lane's sums belong to two
- * rows of W, but rows of out want neighbouring ones. A thread then has eight of them.
+ * Outputs leave through shared memory, OUT_TOKENS tokens at a time, in two halves by turns: a
+ * lane's sums belong to two rows of W, but rows of out want neighbouring ones. A thread then has
+ * eight of them.
  */
 #ifndef NIB_CUDA_SM90_OUTPUT_CUH
 #define NIB_CUDA_SM90_OUTPUT_CUH
+
+/* What sums are too small by; rounded weights have it in them. */
+static constexpr float SUM_FACTOR = NIB_SPEC_ROUND && SCALED ? 1.0f : NIB_FACTOR;
 
 /* Barriers of parts of a block: each consumer's own from PART_FIRST on. */
 enum { PART_CONSUMERS = 1, PART_FIRST = 2 };
@@ -102,25 +106,22 @@ NIB_DEVICE void take_parts(const nib_cuda_params &p, const nib_work &w, const ni
 
 /* ---- cluster: parts of its blocks --------------------------------------------------------- */
 
-/* Each block ends COLUMNS / cluster columns, rounded up, of the tile; the last may have less, or
+/* Each block ends COLUMNS / CLUSTER columns, rounded up, of the tile; the last may have less, or
  * none. */
-NIB_DEVICE int columns_of_block(int cluster)
+template <int CLUSTER> NIB_CONSTEXPR int columns_of_block(void)
 {
-    return (COLUMNS + cluster - 1) / cluster;
-}
-
-NIB_DEVICE int columns_left(int cluster)
-{
-    const int own = columns_of_block(cluster);
-    return nib_minimum(own, COLUMNS - own * (int)nib_cluster_rank());
+    return (COLUMNS + CLUSTER - 1) / CLUSTER;
 }
 
 /* All blocks of the cluster, all their consumers. Sums go to the block that ends their column, into
  * the ring that nobody needs any more, [block][column][thread][4], and come back as its first
- * columns, added in the order of k. */
-NIB_DEVICE void exchange_parts(uint32_t shared, int cluster, int thread, state &s)
+ * columns, added in the order of k. Returns how many those are. */
+template <int CLUSTER>
+NIB_DEVICE int exchange_parts(uint32_t shared, int rank, int thread, state &s)
 {
-    const int own = columns_of_block(cluster), rank = (int)nib_cluster_rank();
+    constexpr int own = columns_of_block<CLUSTER>();
+    const int left = nib_minimum(own, COLUMNS - own * rank);
+    const uint32_t at = shared + (rank * own * CONSUMER_THREADS + thread) * 16;
     nib_cluster_arrive();
     nib_cluster_wait(); /* all blocks have read their rings */
 #pragma unroll
@@ -128,18 +129,19 @@ NIB_DEVICE void exchange_parts(uint32_t shared, int cluster, int thread, state &
         const float *sums = column(s, c);
         const uint32_t bits[4] = {nib_bits_from_float(sums[0]), nib_bits_from_float(sums[1]),
                                   nib_bits_from_float(sums[2]), nib_bits_from_float(sums[3])};
-        const int to = (rank * own + c % own) * CONSUMER_THREADS + thread;
-        nib_cluster_store4(nib_cluster_address(shared + to * 16, c / own), bits);
+        nib_cluster_store4(nib_cluster_address(at + c % own * (CONSUMER_THREADS * 16), c / own),
+                           bits);
     }
     nib_cluster_arrive();
     nib_cluster_wait(); /* all sums are there; and no block leaves before */
 #pragma unroll
-    for (int c = 0; c < COLUMNS; c++) {
-        if (c >= columns_left(cluster))
+    for (int c = 0; c < own; c++) {
+        if (c >= left)
             break;
         float *sums = column(s, c);
         sums[0] = sums[1] = sums[2] = sums[3] = 0.0f;
-        for (int from = 0; from < cluster; from++) {
+#pragma unroll
+        for (int from = 0; from < CLUSTER; from++) {
             uint32_t bits[4];
             nib_shared_load4(bits, shared + ((from * own + c) * CONSUMER_THREADS + thread) * 16);
 #pragma unroll
@@ -147,6 +149,7 @@ NIB_DEVICE void exchange_parts(uint32_t shared, int cluster, int thread, state &
                 sums[j] += nib_float_from_bits(bits[j]);
         }
     }
+    return left;
 }
 
 /* The loaders' part in the barriers of exchange_parts. */
@@ -160,60 +163,71 @@ NIB_DEVICE void exchange_nothing(void)
 
 /* ---- outputs ------------------------------------------------------------------------------ */
 
-/* Threads that share the outputs of 64 rows of W: gated pairs have two consumers, or four, for
- * half as many outputs. */
+/* Columns that leave together. */
 static constexpr int OUT_COLUMNS = OUT_TOKENS / 8;
-static constexpr int PAIRS = GATED ? 2 : 1, OUT_ROWS = 16 * PAIRS;
 
-/* Where a thread stores: eight columns of out from n on, of every OUT_ROWS-th token. */
+/* Where a thread stores: eight columns of out from n on, of one token. Gated pairs have two
+ * consumers, or four, for half as many outputs. */
 struct out_place {
-    int64_t n, columns; /* columns that exist from n on */
-    int token, local;   /* local: byte of its first sum of token 0 */
-    bool wide;          /* eight may be stored at once */
-    float bias[8], other_bias[8];
+    int64_t n;
+    int columns; /* that exist from n on, at most 8 */
+    int token;
+    uint32_t sums; /* the first of token 0 in shared memory; of pairs, the gate's */
+    bool wide;     /* eight may be stored at once */
 };
 
 NIB_DEVICE out_place out_place_of(const nib_cuda_params &p, uint32_t out, int n_block, int thread)
 {
     const int consumer = thread / 128, bytes = nib_element_bytes(p.out_type);
     const int pair = GATED ? consumer % (BLOCKS / 2) : consumer;
-    const int64_t half = p.n / 2;
     out_place o;
     o.n = (int64_t)(n_block + pair) * 64 + thread % 8 * 8;
-    o.columns = (GATED ? half : p.n) - o.n;
+    const int64_t left = (GATED ? p.n / 2 : p.n) - o.n;
+    o.columns = (int)(left < 8 ? left : 8);
     o.token = thread % 128 / 8 + (GATED ? consumer / (BLOCKS / 2) * 16 : 0);
-    o.local = (int)out + pair * OUT_BYTES + thread % 8 * 32;
-    o.wide = o.columns >= 8 && p.ldo * bytes % 16 == 0 && (uint64_t)p.out % 16 == 0;
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        o.bias[i] = i < o.columns ? nib_bias(p, o.n + i) : 0.0f;
-        if constexpr (GATED)
-            o.other_bias[i] = i < o.columns ? nib_bias(p, half + o.n + i) : 0.0f;
-    }
+    o.sums = out + pair * OUT_BYTES + thread % 8 * 32;
+    o.wide = o.columns == 8 && p.ldo * bytes % 16 == 0 && (uint64_t)p.out % 16 == 0;
     return o;
 }
 
-NIB_DEVICE void load_eight(uint32_t from, float (&sums)[8])
+template <int N> NIB_DEVICE void load_floats(uint32_t from, float (&values)[N])
 {
-    uint32_t bits[8];
-    nib_shared_load4(bits, from);
-    nib_shared_load4(bits + 4, from + 16);
+    uint32_t bits[N];
+    if constexpr (N == 1)
+        bits[0] = nib_shared_load(from);
+    else
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-        sums[i] = nib_float_from_bits(bits[i]);
+        for (int i = 0; i < N; i += 4)
+            nib_shared_load4(bits + i, from + i * 4);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        values[i] = nib_float_from_bits(bits[i]);
 }
 
-NIB_DEVICE void store_eight(const nib_cuda_params &p, const out_place &o, int64_t at,
-                            const float (&y)[8])
+/* N (1 or 8) outputs from sums and the bias of their rows. */
+template <int N>
+NIB_DEVICE void output_values(const nib_cuda_params &p, float factor, uint32_t sums, uint32_t bias,
+                              float (&y)[N])
+{
+    constexpr int up = BLOCKS / 2 * OUT_BYTES;
+    float sum[N], add[N];
+    load_floats(sums, sum);
+    load_floats(bias, add);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        y[i] = nib_affine(p, factor, add[i], sum[i]);
+    if constexpr (GATED) {
+        load_floats(sums + up, sum);
+        load_floats(bias + up, add);
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        y[i] = GATED ? nib_silu(y[i]) * nib_affine(p, factor, add[i], sum[i]) : nib_curve(p, y[i]);
+}
+
+NIB_DEVICE void store_eight(const nib_cuda_params &p, int64_t at, const float (&y)[8])
 {
     uint32_t bits[8];
-    if (!o.wide) {
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            if (i < o.columns)
-                nib_store_float(p.out, at + i, p.out_type, y[i]);
-        return;
-    }
     if (p.out_type == NIB_F32) {
 #pragma unroll
         for (int i = 0; i < 8; i++)
@@ -230,39 +244,51 @@ NIB_DEVICE void store_eight(const nib_cuda_params &p, const out_place &o, int64_
     nib_global_store4((uint16_t *)p.out + at, bits);
 }
 
-/* The thread's outputs of one token, `m`, `token` of those in shared memory. */
+/* The thread's outputs of row m of out, whose sums are those of `token`. */
 NIB_DEVICE void store_token(const nib_cuda_params &p, const out_place &o, int64_t m, int token)
 {
-    const uint32_t from = o.local + token * (OUT_PITCH * 4);
-    const float factor = nib_act_factor(p, m) * NIB_FACTOR;
-    float sums[8], y[8];
-    load_eight(from, sums);
-    if constexpr (GATED) {
-        float up[8];
-        load_eight(from + BLOCKS / 2 * OUT_BYTES, up);
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            y[i] = nib_silu(nib_affine(p, factor, o.bias[i], sums[i])) *
-                   nib_affine(p, factor, o.other_bias[i], up[i]);
-    } else {
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            y[i] = nib_epilogue_value(p, factor, o.bias[i], sums[i]);
+    const uint32_t sums = o.sums + token * (OUT_PITCH * 4);
+    const uint32_t bias = o.sums + 2 * OUT_TOKENS * (OUT_PITCH * 4);
+    const float factor = nib_act_factor(p, m) * SUM_FACTOR;
+    const int64_t at = m * p.ldo + o.n;
+    if (o.wide) {
+        float y[8];
+        output_values(p, factor, sums, bias, y);
+        store_eight(p, at, y);
+        return;
     }
-    store_eight(p, o, m * p.ldo + o.n, y);
+#pragma unroll 1
+    for (int i = 0; i < o.columns; i++) {
+        float y[1];
+        output_values(p, factor, sums + i * 4, bias + i * 4, y);
+        nib_store_float(p.out, at + i, p.out_type, y[0]);
+    }
 }
 
-/* Columns first .. first + OUT_COLUMNS - 1 to shared memory: [token][row]. */
+/* The bias of a consumer's rows, or zeros. */
+NIB_DEVICE void stage_bias(const nib_cuda_params &p, uint32_t out, int n_block, int thread)
+{
+    const int consumer = thread / 128, row = thread % 128;
+    const int64_t n = (int64_t)nib_block_of(p, n_block, consumer) * 64 + row;
+    if (row < 64)
+        nib_shared_store(out + consumer * OUT_BYTES + (2 * OUT_TOKENS * OUT_PITCH + row) * 4,
+                         nib_bits_from_float(n < p.n ? nib_bias(p, n) : 0.0f));
+}
+
+/* The sums of OUT_TOKENS tokens from `first` on to shared memory: [token][row]. */
 NIB_DEVICE void stage_sums(uint32_t out, int thread, int first, state &s)
 {
     const int lane = thread % 32, row = thread / 32 % 4 * 16 + lane / 4;
     const uint32_t to = out + thread / 128 * OUT_BYTES + (lane % 4 * 2 * OUT_PITCH + row) * 4;
 #pragma unroll
-    for (int c = 0; c < OUT_COLUMNS; c++)
+    for (int c = 0; c < COLUMNS; c++)
+        if (c / OUT_COLUMNS * OUT_TOKENS == first)
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-            nib_shared_store(to + ((c * 8 + (j & 1)) * OUT_PITCH + (j >> 1) * 8) * 4,
-                             nib_bits_from_float(column(s, first + c)[j]));
+            for (int j = 0; j < 4; j++) {
+                const int token = c % OUT_COLUMNS * 8 + (j & 1);
+                nib_shared_store(to + (token * OUT_PITCH + (j >> 1) * 8) * 4,
+                                 nib_bits_from_float(column(s, c)[j]));
+            }
 }
 
 NIB_DEVICE void out_sync(int consumer)
@@ -280,15 +306,15 @@ NIB_DEVICE void store_tile(const nib_cuda_params &p, uint32_t shared, int n_bloc
     const uint32_t out = shared + OUT_AT;
     const out_place o = out_place_of(p, out, n_block, thread);
     const int rows = (int)(p.m - m0 < tokens ? p.m - m0 : tokens);
-#pragma unroll
-    for (int first = 0; first < TILE_M; first += OUT_TOKENS) {
-        if (first >= rows)
-            break;
-        out_sync(thread / 128); /* the sums before have been read */
-        stage_sums(out, thread, first / 8, s);
-        out_sync(thread / 128); /* these are there */
+    out_sync(thread / 128); /* the tile before has left */
+    stage_bias(p, out, n_block, thread);
+#pragma unroll 1 /* rarely run, it is better short */
+    for (int first = 0; first < rows; first += OUT_TOKENS) {
+        const int half = first / OUT_TOKENS % 2 * OUT_TOKENS;
+        stage_sums(out + half * (OUT_PITCH * 4), thread, first, s);
+        out_sync(thread / 128); /* these sums are there, those before in the other half are read */
         if (o.token < OUT_TOKENS && first + o.token < rows && o.columns > 0)
-            store_token(p, o, m0 + first + o.token, o.token);
+            store_token(p, o, m0 + first + o.token, half + o.token);
     }
 }
 

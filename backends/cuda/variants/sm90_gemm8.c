@@ -54,7 +54,7 @@ static int64_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 /* Besides the ring: operands, and sums on their way out. */
 static int64_t fixed_bytes(const nib_cuda_row *row)
 {
-    int out = row->tile_n / BLOCK_N * (row->tile_m % 16 ? 8 : 16) * (BLOCK_N + 4) * 4;
+    int out = row->tile_n / BLOCK_N * (2 * (row->tile_m % 16 ? 8 : 16) + 1) * (BLOCK_N + 4) * 4;
     return buffers(row) * row->tile_n * NIB_CUDA_STAGE_K + out;
 }
 
@@ -129,6 +129,7 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_EXPANDED", expands(row));
     nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
     nib_cuda_spec_add(text, "NIB_SPEC_GATED", nib_cuda_gated(desc));
+    nib_cuda_spec_add(text, "NIB_SPEC_ROUND", 0); /* no weight is rounded */
 }
 
 /* All operands, by blocks of 64 rows of W and 128 columns. */

@@ -135,7 +135,7 @@ void calibrate_groups(driver *d, FILE *file)
     if (!t.at)
         calibrate_fail("out of memory", 0);
     if (!d->attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0) && major == 9) {
-        add(&t, ".version 8.0\n.target sm_90a\n.address_size 64\n");
+        add(&t, ".version 8.4\n.target sm_90a\n.address_size 64\n");
         for (int i = 0; i < COUNT; i++)
             add_kernel(&t, &probes[i]);
         int result = d->load(&d->module, t.at);

@@ -147,7 +147,8 @@ static bool run_instruction(sim_warp *warp, bool strict)
         return sim_fault(warp, in, -1, SIM_DIVERGED, "the lanes 0x%08x have left", ~mask);
     }
     ++block->instructions;
-    block->lane_instructions += (uint32_t)__builtin_popcount(mask);
+    block->lane_instructions +=
+        mask == SIM_ALL_LANES ? SIM_LANES : (uint32_t)__builtin_popcount(mask);
     uint32_t unset = 0;
     if (block->failed || (strict && !in->carries && !find_unset(warp, in, mask, &unset))) {
         return false;

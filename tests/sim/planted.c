@@ -244,6 +244,8 @@ int main(int argc, char **argv)
         return 2;
     }
     mkdir(argv[2], 0777);
+    /* Launches that start too early are found by what ran before them. */
+    setenv("NIB_CONFORMANCE_TWICE", "1", 1);
     for (int i = 3; i < argc; i++) {
         if (!read_plant(argv[i], &p)) {
             printf("FAIL %s: a key is missing\n", argv[i]);

@@ -1,414 +1,531 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench-cuda: nibblas on an NVIDIA GPU, by replays of CUDA graphs, with cuBLAS f16 in turns with it
- * and other libraries' recorded times beside it. Options, the table and its summary are here;
- * support/cuda_cell.c checks and times. Without a GPU it says so and ends with 77.
+ * bench-cuda: nibblas on an NVIDIA GPU, by replays of CUDA graphs in turns with the read floor and
+ * cuBLAS, and other libraries' recorded times beside it. Options and the table are here;
+ * support/cuda_cell.c checks and times, support/jobs.c keeps cells apart, support/summary.c
+ * compares with the targets. Without a GPU it says so and ends with 77.
  */
 #include "support/anchors.h"
 #include "support/cuda_cell.h"
+#include "support/cuda_sets.h"
+#include "support/jobs.h"
+#include "support/summary.h"
+#include "support/tables.h"
 
 #include <getopt.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 77 };
 
-#define MAX_CASES      64
-#define MAX_ROWS       64
-#define MAX_DESCS      32
 #define MAX_CANDIDATES 64
 #define ROOF_BYTES     ((size_t)1 << 30)
+#define PATIENCE_S     60
+#define SMOKE_S        3600 /* simulators are slow */
 
 typedef struct options {
     int device;
-    int cases, rows, descs;
-    int64_t n[MAX_CASES], k[MAX_CASES], m[MAX_ROWS];
-    const char *desc[MAX_DESCS];
-    const char *cublas_path, *anchors_path, *variant;
-    bool no_cublas, facts, smoke;
-    FILE *csv;
+    bench_plan plan;
+    const char *cublas_path, *anchors_path, *variant, *csv_path;
+    bool no_cublas, no_floor, no_dequant, facts, resume;
+    bench_pace pace;
+    double budget_s;
+    bench_rows read; /* of files to print */
+    bool summarize, tabulate;
 } options;
 
-/* The table's sums: what the project promises of the default cells. */
-typedef struct summary {
-    int cells, wrong, failed;
-    int decode, decode_won;   /* m <= 16: at least as fast as Marlin and Humming */
-    int middle, middle_close; /* m <= 64: within 1.5 times the best */
-} summary;
+typedef struct state {
+    options o;
+    FILE *csv;
+    bench_anchors anchors;
+    bench_rows done;           /* what the table has */
+    const bench_plan_job *job; /* the current one */
+    double deadline;           /* by now_s; 0: none */
+    int wrong;
+} state;
 
 static const char usage[] =
     "usage: bench-cuda [option...]\n"
-    "  --case N,K        a shape; may stand several times (default: five of large models)\n"
-    "  --m M[,M...]      rows of activations (1,4,16,32,64,128,256,512,1024,4096)\n"
-    "  --desc LINE       a product without n and k, 'w=i4 g=128 s=f16 a=f16' by default; may\n"
-    "                    stand several times\n"
+    "       bench-cuda --summary FILE.csv.. | --table FILE.csv..\n"
+    "  --set NAME[,..]   products and shapes: base (the default), types, act8, odd, all\n"
+    "  --desc LINE       a product without n and k in place of a set's; may stand several times\n"
+    "  --case N,K        a shape in place of a set's; may stand several times\n"
+    "  --m M[,M...]      rows of activations in place of a set's\n"
+    "  --twin NAME[,..]  aligned, odd-n, k-tail, odd-k, odd-a in place of a set's\n"
     "  --variant WHICH   all: every kernel that can run a cell; or the id of one\n"
+    "  --rounds N        interleaved rounds (7)\n"
+    "  --time-budget S   begin no cell after so many seconds; what is left is said\n"
+    "  --csv FILE        the table for programs, written cell by cell\n"
+    "  --resume          go on with that file: its cells that are ok are not measured again\n"
+    "  --summary FILE    ranges, targets and the cells that miss them, of a --csv file\n"
+    "  --table FILE      every cell of a --csv file, as Markdown\n"
     "  --facts           also what the backend says of each kernel\n"
     "  --device N        of the driver's devices (0)\n"
     "  --cublas FILE     the cuBLAS library (libcublas.so.13, .12, ..)\n"
-    "  --no-cublas       without that baseline\n"
+    "  --no-cublas, --no-floor, --no-dequant   without that contender; dequantise and cuBLAS only\n"
+    "                    from 256 rows on\n"
     "  --anchors FILE    recorded times (bench/anchors_h200.csv, if it is there)\n"
-    "  --csv FILE        the table for programs\n"
     "  --smoke           one copy of the weights and few calls, to see that all runs; on a\n"
     "                    simulator. The times then mean nothing\n"
-    "Each time is of one call: CUDA graphs of at least 20 calls and 2.5 ms on one stream, "
-    "rotating\n"
-    "over more than 210 MB of weights; two warm-up replays, then the median of 7 (least..most).\n"
-    "Results are checked against a product in double before their times count.\n"
+    "Each time is of one call: CUDA graphs of at least 20 calls (8 of those above 700 us) and 2.5\n"
+    "ms on one stream, rotating over more than 210 MB of weights; the median of the rounds\n"
+    "(least..most), in each of which every contender has one turn. Results are checked against a\n"
+    "product in double before and after. Every shape is measured in a process of its own.\n"
     "exit status: 0 done, 1 something was wrong or failed, 2 bad usage, 77 no such device\n";
 
 /* ---- the command line ---- */
 
-static bool parse_rows(const char *text, options *o)
+enum {
+    OPT_SET = 256,
+    OPT_DESC,
+    OPT_CASE,
+    OPT_M,
+    OPT_TWIN,
+    OPT_VARIANT,
+    OPT_ROUNDS,
+    OPT_BUDGET,
+    OPT_CSV,
+    OPT_RESUME,
+    OPT_SUMMARY,
+    OPT_TABLE,
+    OPT_FACTS,
+    OPT_DEVICE,
+    OPT_CUBLAS,
+    OPT_NO_CUBLAS,
+    OPT_NO_FLOOR,
+    OPT_NO_DEQUANT,
+    OPT_ANCHORS,
+    OPT_SMOKE
+};
+
+static const struct option known[] = {{"set", 1, 0, OPT_SET},
+                                      {"desc", 1, 0, OPT_DESC},
+                                      {"case", 1, 0, OPT_CASE},
+                                      {"m", 1, 0, OPT_M},
+                                      {"twin", 1, 0, OPT_TWIN},
+                                      {"variant", 1, 0, OPT_VARIANT},
+                                      {"rounds", 1, 0, OPT_ROUNDS},
+                                      {"time-budget", 1, 0, OPT_BUDGET},
+                                      {"csv", 1, 0, OPT_CSV},
+                                      {"resume", 0, 0, OPT_RESUME},
+                                      {"summary", 1, 0, OPT_SUMMARY},
+                                      {"table", 1, 0, OPT_TABLE},
+                                      {"facts", 0, 0, OPT_FACTS},
+                                      {"device", 1, 0, OPT_DEVICE},
+                                      {"cublas", 1, 0, OPT_CUBLAS},
+                                      {"no-cublas", 0, 0, OPT_NO_CUBLAS},
+                                      {"no-floor", 0, 0, OPT_NO_FLOOR},
+                                      {"no-dequant", 0, 0, OPT_NO_DEQUANT},
+                                      {"anchors", 1, 0, OPT_ANCHORS},
+                                      {"smoke", 0, 0, OPT_SMOKE},
+                                      {0, 0, 0, 0}};
+
+static bool take_number(const char *text, int least, int most, int *out)
 {
-    for (o->rows = 0; o->rows < MAX_ROWS;) {
-        char *end;
-        long long m = strtoll(text, &end, 10);
-        if (end == text || m < 1 || m > 1 << 24)
-            return false;
-        o->m[o->rows++] = m;
-        if (!*end)
-            return true;
-        if (*end != ',')
-            return false;
-        text = end + 1;
-    }
-    return false;
+    char rest;
+    return sscanf(text, "%d%c", out, &rest) == 1 && *out >= least && *out <= most;
 }
 
-static bool parse_case(const char *text, options *o)
+static bool take_budget(const char *text, double *out)
 {
-    long long n, k;
     char rest;
-    if (o->cases == MAX_CASES || sscanf(text, "%lld,%lld%c", &n, &k, &rest) != 2 || n < 1 || k < 1)
+    return sscanf(text, "%lf%c", out, &rest) == 1 && *out > 0;
+}
+
+static bool take_option(options *o, int c, const char *value)
+{
+    bench_plan *p = &o->plan;
+    switch (c) {
+    case OPT_SET:
+        return bench_plan_sets(p, value);
+    case OPT_DESC:
+        return bench_plan_line(p, value);
+    case OPT_CASE:
+        return bench_plan_shape(p, value);
+    case OPT_M:
+        return bench_plan_rows(p, value);
+    case OPT_TWIN:
+        return bench_plan_twins(p, value);
+    case OPT_VARIANT:
+        o->variant = value;
+        return true;
+    case OPT_ROUNDS:
+        return take_number(value, 1, BENCH_MOST_ROUNDS, &o->pace.rounds);
+    case OPT_BUDGET:
+        return take_budget(value, &o->budget_s);
+    case OPT_CSV:
+        o->csv_path = value;
+        return true;
+    case OPT_RESUME:
+        return o->resume = true;
+    case OPT_SUMMARY:
+        o->summarize = true;
+        return bench_rows_read(&o->read, value) >= 0;
+    case OPT_TABLE:
+        o->tabulate = true;
+        return bench_rows_read(&o->read, value) >= 0;
+    case OPT_FACTS:
+        return o->facts = true;
+    case OPT_DEVICE:
+        return take_number(value, 0, 1 << 16, &o->device);
+    case OPT_CUBLAS:
+        o->cublas_path = value;
+        return true;
+    case OPT_NO_CUBLAS:
+        return o->no_cublas = true;
+    case OPT_NO_FLOOR:
+        return o->no_floor = true;
+    case OPT_NO_DEQUANT:
+        return o->no_dequant = true;
+    case OPT_ANCHORS:
+        o->anchors_path = value;
+        return true;
+    case OPT_SMOKE:
+        return o->pace.smoke = true;
+    default:
         return false;
-    o->n[o->cases] = n;
-    o->k[o->cases++] = k;
-    return true;
+    }
 }
 
 static bool parse_options(options *o, int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"case", 1, 0, 'c'},    {"m", 1, 0, 'm'},      {"desc", 1, 0, 'd'},
-        {"variant", 1, 0, 'v'}, {"facts", 0, 0, 'f'},  {"device", 1, 0, 'D'},
-        {"smoke", 0, 0, 'S'},   {"cublas", 1, 0, 'b'}, {"no-cublas", 0, 0, 'B'},
-        {"anchors", 1, 0, 'a'}, {"csv", 1, 0, 's'},    {0, 0, 0, 0}};
     bool good = true;
-    char rest;
-    for (int c; good && (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        switch (c) {
-        case 'c':
-            good = parse_case(optarg, o);
-            break;
-        case 'm':
-            good = parse_rows(optarg, o);
-            break;
-        case 'd':
-            good = o->descs < MAX_DESCS;
-            if (good)
-                o->desc[o->descs++] = optarg;
-            break;
-        case 'v':
-            o->variant = optarg;
-            break;
-        case 'f':
-            o->facts = true;
-            break;
-        case 'S':
-            o->smoke = true;
-            break;
-        case 'D':
-            good = sscanf(optarg, "%d%c", &o->device, &rest) == 1 && o->device >= 0;
-            break;
-        case 'b':
-            o->cublas_path = optarg;
-            break;
-        case 'B':
-            o->no_cublas = true;
-            break;
-        case 'a':
-            o->anchors_path = optarg;
-            break;
-        case 's':
-            good = (o->csv = fopen(optarg, "w")) != NULL;
-            if (!good)
-                fprintf(stderr, "bench: cannot write %s\n", optarg);
-            break;
-        default:
-            good = false;
-        }
+    o->pace.rounds = 7;
+    for (int c; good && (c = getopt_long(argc, argv, "", known, NULL)) != -1;)
+        good = take_option(o, c, optarg);
+    if (good && o->resume && !o->csv_path) {
+        fprintf(stderr, "bench: --resume needs --csv FILE\n");
+        return false;
     }
     return good && optind == argc;
 }
 
-static void fill_defaults(options *o)
+static double now_s(void)
 {
-    static const int64_t shapes[][2] = {
-        {4096, 4096}, {28672, 4096}, {8192, 8192}, {8192, 28672}, {6656, 19968}};
-    static const int64_t rows[] = {1, 4, 16, 32, 64, 128, 256, 512, 1024, 4096};
-    if (!o->rows) {
-        o->rows = (int)(sizeof(rows) / sizeof(rows[0]));
-        memcpy(o->m, rows, sizeof(rows));
-    }
-    if (!o->cases)
-        for (; o->cases < (int)(sizeof(shapes) / sizeof(shapes[0])); o->cases++) {
-            o->n[o->cases] = shapes[o->cases][0];
-            o->k[o->cases] = shapes[o->cases][1];
-        }
-    if (!o->descs)
-        o->desc[o->descs++] = "w=i4 g=128 s=f16 a=f16";
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- the table ---- */
+/* ---- the process that measures ---- */
+
+typedef struct opened {
+    cuda_bench bench;
+    bench_cublas cublas;
+    bench_reader reader;
+} opened;
+
+/* `say`: what is missing; once is enough. */
+static bool open_bench(const options *o, opened *p, bool say)
+{
+    char why[512], selector[24];
+    cuda_bench *b = &p->bench;
+    b->pace = o->pace;
+    b->dequant = !o->no_dequant;
+    snprintf(selector, sizeof(selector), "cuda:%d", o->device);
+    if (!bench_cuda_open(&b->cuda, o->device, why, sizeof(why))) {
+        fprintf(stderr, "bench: %s\n", why);
+        return false;
+    }
+    nib_status status = nib_context_create(NULL, &b->ctx);
+    if (!status)
+        status = nib_device_open(b->ctx, selector, &b->dev);
+    if (status) {
+        fprintf(stderr, "bench: %s\n", nib_last_message());
+        return false;
+    }
+    if (!o->no_cublas && bench_cublas_open(&p->cublas, &b->cuda, o->cublas_path, why, sizeof(why)))
+        b->cublas = &p->cublas;
+    else if (!o->no_cublas && say)
+        fprintf(stderr, "bench: no cuBLAS: %s\n", why);
+    if (!o->no_floor && bench_reader_open(&p->reader, &b->cuda, why, sizeof(why)))
+        b->reader = &p->reader;
+    else if (!o->no_floor && say)
+        fprintf(stderr, "bench: no read floor: %s\n", why);
+    return true;
+}
+
+static void close_bench(opened *p)
+{
+    if (p->bench.cublas)
+        bench_cublas_close(&p->cublas, &p->bench.cuda);
+    if (p->bench.reader)
+        bench_reader_close(&p->reader);
+    nib_device_close(p->bench.dev);
+    nib_context_destroy(p->bench.ctx);
+    if (p->bench.cuda.library)
+        bench_cuda_close(&p->bench.cuda);
+}
+
+/* Whether the file of an earlier run has it. */
+static bool is_measured(const state *st, const bench_row *row)
+{
+    const bench_row *had = st->o.resume ? bench_rows_find(&st->done, row, row->twin) : NULL;
+    return had && !had->state;
+}
+
+static bench_job_end run_rows(state *st, cuda_shape *shape, const bench_row *blank, bench_job *pipe)
+{
+    const options *o = &st->o;
+    cuda_candidate list[MAX_CANDIDATES];
+    bool all = o->variant && !strcmp(o->variant, "all"), any = false, baselines = true;
+    int count = cuda_candidates(shape, blank->m, list, MAX_CANDIDATES);
+    for (int i = 0; i < count; i++) {
+        bench_row row = *blank;
+        char *facts = NULL;
+        if (!all && (o->variant ? strcmp(list[i].id, o->variant) != 0 : i > 0))
+            continue;
+        any = true;
+        row.chosen = list[i].chosen;
+        memcpy(row.variant, list[i].id, sizeof(row.variant));
+        if (!bench_job_begin(pipe, &row))
+            continue;
+        cuda_cell_run(shape, blank->m, &list[i], baselines, &row, o->facts ? &facts : NULL);
+        if (facts)
+            fputs(facts, stdout);
+        free(facts);
+        fflush(stdout);
+        bench_job_send(pipe, &row);
+        baselines = row.state != BENCH_OK; /* once for each m is enough */
+        if (row.state == BENCH_FAILED)
+            return BENCH_JOB_AGAIN;
+    }
+    if (!any)
+        fprintf(stderr, "bench: n=%lld k=%lld m=%lld %s: %s cannot run it\n", (long long)blank->n,
+                (long long)blank->k, (long long)blank->m, blank->line,
+                o->variant ? o->variant : "no kernel");
+    return BENCH_JOB_DONE;
+}
+
+static bool is_finished(const state *st, const bench_plan_job *job, bench_row *blank)
+{
+    bool finished = true;
+    for (int i = 0; i < job->rows && finished; i++) {
+        blank->m = job->m[i];
+        finished = is_measured(st, blank);
+    }
+    return finished;
+}
+
+static bool make_desc(const bench_plan_job *job, nib_gemm_desc *desc)
+{
+    char line[256];
+    snprintf(line, sizeof(line), "n=%lld k=%lld %s", (long long)job->n, (long long)job->k,
+             job->line);
+    desc->size = sizeof(*desc);
+    if (!nib_gemm_desc_parse(line, desc))
+        return true;
+    fprintf(stderr, "bench: %s: %s\n", line, nib_last_message());
+    return false;
+}
+
+static bench_job_end measure(void *user, bench_job *pipe)
+{
+    state *st = user;
+    const bench_plan_job *job = st->job;
+    bench_job_end end = BENCH_JOB_DONE;
+    opened p = {0};
+    cuda_shape shape = {.bench = &p.bench, .twin = job->twin};
+    int64_t m_max = 0;
+    bench_row blank = {.n = job->n, .k = job->k, .twin = job->twin};
+    snprintf(blank.line, sizeof(blank.line), "%s", job->line);
+    for (int i = 0; i < job->rows; i++)
+        m_max = job->m[i] > m_max ? job->m[i] : m_max;
+    if (is_finished(st, job, &blank) || !make_desc(job, &shape.desc))
+        return BENCH_JOB_DONE;
+    if (st->deadline > 0 && now_s() > st->deadline)
+        return BENCH_JOB_LATE;
+    if (!open_bench(&st->o, &p, false))
+        end = BENCH_JOB_USELESS;
+    bool good = !end && cuda_shape_open(&shape, m_max);
+    for (int i = 0; i < job->rows && !end; i++) {
+        blank.m = job->m[i];
+        blank.state = BENCH_FAILED;
+        if (is_measured(st, &blank))
+            continue;
+        if (st->deadline > 0 && now_s() > st->deadline)
+            end = BENCH_JOB_LATE;
+        else if (good)
+            end = run_rows(st, &shape, &blank, pipe);
+        else if (bench_job_begin(pipe, &blank))
+            bench_job_send(pipe, &blank);
+    }
+    /* A device that has failed may not let go of what it holds. */
+    if (end != BENCH_JOB_AGAIN) {
+        cuda_shape_close(&shape);
+        close_bench(&p);
+    }
+    return end;
+}
+
+/* ---- the process that prints ---- */
 
 /* The recorded times are of this product alone. */
-static bool is_anchored(const nib_gemm_desc *d)
+static bool is_anchored(const bench_row *row)
 {
-    const nib_weight_desc *w = &d->weight;
-    return w->type == NIB_I4 && w->group == 128 && w->scale_type == NIB_F16 &&
-           w->zero == NIB_ZERO_NONE && !w->flags && d->act_type == NIB_F16 &&
-           d->out_type == NIB_F16 && d->acc_type == NIB_F32 && !d->flags;
+    nib_gemm_desc d = {.size = sizeof(d)};
+    char line[256];
+    snprintf(line, sizeof(line), "n=%lld k=%lld %s", (long long)row->n, (long long)row->k,
+             row->line);
+    return row->twin == BENCH_ALIGNED && !nib_gemm_desc_parse(line, &d) &&
+           bench_is_reference(&d, NIB_F16);
 }
 
-static void print_ratio(const char *name, double theirs, double ours)
+static void print_share(const char *name, double theirs, double ours)
 {
     if (theirs > 0 && ours > 0)
-        printf(" | %s %.1f %.2fx", name, theirs, theirs / ours);
+        printf(" | %s %.2f %.2fx", name, theirs, theirs / ours);
 }
 
-static void print_cell(const options *o, const cuda_shape *s, const cuda_cell *c,
-                       const cuda_times *cublas, const bench_anchor *a)
+static void print_row(const bench_row *r)
 {
-    double n = (double)s->desc.weight.n, k = (double)s->desc.weight.k, us = cuda_median(&c->ours);
-    printf("%6.0f %6.0f %5lld %c%-26s", n, k, (long long)c->m, c->variant.chosen ? '*' : ' ',
-           c->variant.id);
-    if (!c->ours.count) {
-        printf(" %s: error %.2e, worst element %.2e\n", c->wrong ? "WRONG" : "FAILED", c->error,
-               c->worst);
+    double n = (double)r->n, k = (double)r->k, us = r->ours.us;
+    printf("%6.0f %6.0f %5lld %-7s %c%-26s", n, k, (long long)r->m, bench_twin_name(r->twin),
+           r->chosen ? '*' : ' ', r->variant);
+    if (r->state) {
+        printf(" %s: error %.2e, worst element %.2e, after the rounds %.2e\n",
+               bench_state_name(r->state), r->error, r->worst, r->error_after);
         return;
     }
     printf(" %8.2f us (%.2f..%.2f) %5.0f GB/s %6.1f TFLOP/s, planned %.2f, error %.1e", us,
-           c->ours.us[0], c->ours.us[c->ours.count - 1], (double)s->packed_bytes / us * 1e-3,
-           2 * n * k * (double)c->m / us * 1e-6, c->variant.predicted_us, c->error);
-    if (cublas->count)
-        print_ratio("cuBLAS", cuda_median(cublas), us);
-    if (a) {
-        print_ratio("Marlin", a->marlin, us);
-        print_ratio("Humming", a->humming, us);
-        print_ratio(a->best_name, a->best, us);
-        printf(" | floor %.0f%%", 100 * a->floor / us);
-    }
+           r->ours.least, r->ours.most, (double)r->bytes / us * 1e-3,
+           2 * n * k * (double)r->m / us * 1e-6, r->planned, r->error);
+    if (r->floor.us > 0)
+        printf(" | floor %.2f %.0f%%", r->floor.us, 100 * r->floor.us / us);
+    print_share("cuBLAS", r->cublas.us, us);
+    print_share("fp8", r->cublas_fp8.us, us);
+    print_share("dequant+cuBLAS", r->dequant.us, us);
+    print_share("Marlin", r->marlin, us);
+    print_share("Humming", r->humming, us);
+    print_share(r->best_name, r->best, us);
     printf("\n");
-    if (o->facts)
-        fputs(c->facts, stdout);
 }
 
-static void csv_time(FILE *csv, double us)
+static void take_row(void *user, const bench_row *measured)
 {
-    if (us > 0)
-        fprintf(csv, ",%.3f", us);
-    else
-        fputc(',', csv);
-}
-
-static void csv_cell(FILE *csv, const cuda_shape *s, const char *desc, const cuda_cell *c,
-                     const cuda_times *cublas, const bench_anchor *a)
-{
-    static const bench_anchor none = {0};
-    if (!csv)
-        return;
-    a = a ? a : &none;
-    fprintf(csv, "%lld,%lld,\"%s\",%lld,%s,%d,%s,%.3e,%.3e,%lld,%llu", (long long)s->desc.weight.n,
-            (long long)s->desc.weight.k, desc, (long long)c->m, c->variant.id, c->variant.chosen,
-            c->wrong         ? "wrong"
-            : !c->ours.count ? "failed"
-                             : "ok",
-            c->error, c->worst, (long long)c->ours.calls, (unsigned long long)s->packed_bytes);
-    csv_time(csv, cuda_median(&c->ours));
-    csv_time(csv, c->ours.count ? c->ours.us[0] : 0);
-    csv_time(csv, c->ours.count ? c->ours.us[c->ours.count - 1] : 0);
-    csv_time(csv, c->variant.predicted_us);
-    csv_time(csv, cuda_median(cublas));
-    csv_time(csv, cublas->count ? cublas->us[0] : 0);
-    csv_time(csv, cublas->count ? cublas->us[cublas->count - 1] : 0);
-    csv_time(csv, a->marlin);
-    csv_time(csv, a->humming);
-    csv_time(csv, a->best);
-    csv_time(csv, a->floor);
-    fprintf(csv, ",%s\n", a->best_name);
-    fflush(csv);
-}
-
-static void count_cell(summary *sum, const cuda_cell *c, const bench_anchor *a)
-{
-    double us = cuda_median(&c->ours);
-    sum->cells++;
-    sum->wrong += c->wrong;
-    sum->failed += !c->wrong && !c->ours.count;
-    if (!a || !c->variant.chosen || !c->ours.count)
-        return;
-    if (c->m <= 16) {
-        sum->decode++;
-        sum->decode_won += (!(a->marlin > 0) || us <= a->marlin) && us <= a->humming;
-    }
-    if (c->m <= 64) {
-        sum->middle++;
-        sum->middle_close += us <= 1.5 * a->best;
-    }
-}
-
-/* ---- the work ---- */
-
-typedef struct state {
-    options *o;
-    bench_cuda cuda;
-    nib_device *dev;
-    bench_cublas cublas;
-    bool has_cublas;
-    bench_anchors anchors;
-    summary sum;
-} state;
-
-static void run_rows(state *st, cuda_shape *s, const char *desc, int64_t m)
-{
-    const options *o = st->o;
-    cuda_candidate list[MAX_CANDIDATES];
-    cuda_times cublas = {0};
-    int count = cuda_candidates(s, m, list, MAX_CANDIDATES);
+    state *st = user;
+    bench_row row = *measured;
     const bench_anchor *a =
-        is_anchored(&s->desc)
-            ? bench_anchors_find(&st->anchors, s->desc.weight.n, s->desc.weight.k, m)
-            : NULL;
-    bool any = false, all = o->variant && !strcmp(o->variant, "all");
-    for (int i = 0; i < count; i++) {
-        cuda_cell cell;
-        if (!all && (o->variant ? strcmp(list[i].id, o->variant) != 0 : i > 0))
-            continue;
-        cuda_cell_run(s, m, &list[i], &cell, cublas.count ? NULL : &cublas);
-        print_cell(o, s, &cell, &cublas, a);
-        csv_cell(o->csv, s, desc, &cell, &cublas, a);
-        count_cell(&st->sum, &cell, a);
-        fflush(stdout);
-        any = true;
+        is_anchored(&row) ? bench_anchors_find(&st->anchors, row.n, row.k, row.m) : NULL;
+    if (a) {
+        row.marlin = a->marlin;
+        row.humming = a->humming;
+        row.best = a->best;
+        snprintf(row.best_name, sizeof(row.best_name), "%s", a->best_name);
     }
-    if (!any)
-        printf("%6lld %6lld %5lld  %s cannot run it\n", (long long)s->desc.weight.n,
-               (long long)s->desc.weight.k, (long long)m, o->variant ? o->variant : "no kernel");
-}
-
-static void run_shape(state *st, const char *desc, int64_t n, int64_t k)
-{
-    char line[512];
-    nib_gemm_desc parsed;
-    int64_t most = 0;
-    snprintf(line, sizeof(line), "n=%lld k=%lld %s", (long long)n, (long long)k, desc);
-    if (nib_gemm_desc_parse(line, &parsed)) {
-        fprintf(stderr, "bench: %s\n", nib_last_message());
-        st->sum.failed++;
-        return;
-    }
-    for (int i = 0; i < st->o->rows; i++)
-        most = st->o->m[i] > most ? st->o->m[i] : most;
-    cuda_shape shape = {.cuda = &st->cuda,
-                        .dev = st->dev,
-                        .cublas = st->has_cublas && parsed.act_type == NIB_F16 ? &st->cublas : NULL,
-                        .desc = parsed,
-                        .smoke = st->o->smoke};
-    if (cuda_shape_open(&shape, most))
-        for (int i = 0; i < st->o->rows; i++)
-            run_rows(st, &shape, desc, st->o->m[i]);
-    else
-        st->sum.failed++;
-    cuda_shape_close(&shape);
-}
-
-static void read_anchors(state *st)
-{
-    const char *path = st->o->anchors_path;
-    bool given = path != NULL;
-    if (!given && !strstr(st->cuda.name, "H200"))
-        return; /* other chips' times say nothing here */
-    path = given ? path : "bench/anchors_h200.csv";
-    if (bench_anchors_read(path, &st->anchors))
-        printf("recorded times of others: %s\n", path);
-    else if (given)
-        fprintf(stderr, "bench: %s is no table of recorded times\n", path);
-}
-
-static void print_head(state *st)
-{
-    nib_device_info info = {.size = sizeof(info)};
-    char why[256] = "not asked for";
-    nib_device_get_info(st->dev, &info);
-    printf("%s, %s, %d multiprocessors, %s, nibblas %s\n", st->cuda.name, info.isa, info.units,
-           info.driver, nib_version());
-    printf("device-to-device copy, read + write: %.0f GB/s\n",
-           bench_cuda_copy_rate(&st->cuda, ROOF_BYTES));
-    st->has_cublas = !st->o->no_cublas && bench_cublas_open(&st->cublas, &st->cuda,
-                                                            st->o->cublas_path, why, sizeof(why));
-    if (st->has_cublas)
-        printf("cuBLAS %d, f16, f32 accumulation\n", st->cublas.version);
-    else
-        printf("without cuBLAS: %s\n", why);
-    read_anchors(st);
-    if (st->o->csv)
-        fprintf(st->o->csv,
-                "n,k,product,m,variant,chosen,check,error,worst,calls,packed_bytes,us,us_min,"
-                "us_max,planned_us,cublas_us,cublas_min,cublas_max,marlin_us,humming_us,best_us,"
-                "floor_us,best_name\n");
-    if (st->o->smoke)
-        printf("a smoke run: the times mean nothing\n");
+    st->wrong += row.state != BENCH_OK;
+    print_row(&row);
     fflush(stdout);
+    if (!bench_rows_add(&st->done, &row))
+        fprintf(stderr, "bench: no memory to remember a row\n");
+    if (st->csv) {
+        bench_row_write(st->csv, &row);
+        fflush(st->csv);
+    }
 }
 
-static void print_summary(const summary *s)
+static bool open_csv(state *st)
 {
-    printf("\n%d cells, %d wrong, %d failed\n", s->cells, s->wrong, s->failed);
-    if (s->decode)
-        printf("m <= 16: %d of %d at least as fast as Marlin and Humming\n", s->decode_won,
-               s->decode);
-    if (s->middle)
-        printf("m <= 64: %d of %d within 1.5 times the best\n", s->middle_close, s->middle);
+    const options *o = &st->o;
+    if (!o->csv_path)
+        return true;
+    FILE *old = o->resume ? fopen(o->csv_path, "r") : NULL;
+    if (old)
+        fclose(old);
+    if (old && bench_rows_read(&st->done, o->csv_path) < 0)
+        return false;
+    st->csv = fopen(o->csv_path, old ? "a" : "w");
+    if (!st->csv)
+        fprintf(stderr, "bench: cannot write %s\n", o->csv_path);
+    else if (!old)
+        bench_row_head(st->csv);
+    return st->csv;
+}
+
+/* First of all, in a process of its own too: what everything is measured on. */
+static bench_job_end describe(void *user, bench_job *pipe)
+{
+    state *st = user;
+    opened p = {0};
+    (void)pipe;
+    if (!open_bench(&st->o, &p, true))
+        return BENCH_JOB_USELESS;
+    nib_device_info info = {.size = sizeof(info)};
+    nib_device_get_info(p.bench.dev, &info);
+    printf("%s, %s, %d units, %s, CUDA %d.%d, cuBLAS %d; copy rate read plus written %.0f GB/s\n",
+           info.name, info.isa, info.units, info.driver, p.bench.cuda.version / 1000,
+           p.bench.cuda.version % 1000 / 10, p.cublas.version,
+           st->o.pace.smoke ? 0 : bench_cuda_copy_rate(&p.bench.cuda, ROOF_BYTES));
+    fflush(stdout);
+    close_bench(&p);
+    return BENCH_JOB_DONE;
+}
+
+/* Seconds that a cell may take before it counts as hung. */
+static int patience(const state *st)
+{
+    return st->o.pace.smoke ? SMOKE_S : PATIENCE_S;
+}
+
+static bench_job_end run_jobs(state *st)
+{
+    const bench_plan *plan = &st->o.plan;
+    for (int i = 0; i < plan->count; i++) {
+        const bench_plan_job *job = st->job = &plan->job[i];
+        if (!i || strcmp(job->line, plan->job[i - 1].line))
+            printf("%s\n", job->line);
+        bench_job_end end = bench_job_run(measure, take_row, st, patience(st));
+        if (end == BENCH_JOB_USELESS)
+            return end;
+        if (end == BENCH_JOB_LATE) {
+            printf("the time is up: from n=%lld k=%lld %s %s on cells are missing (--resume)\n",
+                   (long long)job->n, (long long)job->k, bench_twin_name(job->twin), job->line);
+            return end;
+        }
+        if (end != BENCH_JOB_DONE) {
+            fprintf(stderr, "bench: the process of n=%lld k=%lld %s died between its cells\n",
+                    (long long)job->n, (long long)job->k, job->line);
+            st->wrong++;
+        }
+    }
+    return BENCH_JOB_DONE;
 }
 
 int main(int argc, char **argv)
 {
-    options o = {0};
-    state st = {.o = &o};
-    nib_context *ctx = NULL;
-    char why[256], selector[32];
-    if (!parse_options(&o, argc, argv)) {
+    static state st;
+    options *o = &st.o;
+    if (!parse_options(o, argc, argv) || !bench_plan_finish(&o->plan)) {
         fputs(usage, stderr);
         return EXIT_USAGE;
     }
-    fill_defaults(&o);
-    if (!bench_cuda_open(&st.cuda, o.device, why, sizeof(why))) {
-        fprintf(stderr, "bench-cuda: cannot run here: %s\n", why);
+    if (o->summarize)
+        bench_summary(stdout, &o->read);
+    if (o->tabulate)
+        bench_tables(stdout, &o->read);
+    if (o->summarize || o->tabulate) {
+        bench_rows_free(&o->read);
+        bench_plan_free(&o->plan);
+        return 0;
+    }
+    const char *anchors = o->anchors_path ? o->anchors_path : "bench/anchors_h200.csv";
+    if (!bench_anchors_read(anchors, &st.anchors) && o->anchors_path) {
+        fprintf(stderr, "bench: %s is no table of anchors\n", o->anchors_path);
+        return EXIT_USAGE;
+    }
+    if (!open_csv(&st))
+        return EXIT_USAGE;
+    st.deadline = o->budget_s > 0 ? now_s() + o->budget_s : 0;
+    if (bench_job_run(describe, take_row, &st, patience(&st)) == BENCH_JOB_USELESS)
         return EXIT_NO_DEVICE;
-    }
-    snprintf(selector, sizeof(selector), "cuda:%d", o.device);
-    if (nib_context_create(NULL, &ctx) || nib_device_open(ctx, selector, &st.dev)) {
-        fprintf(stderr, "bench-cuda: cannot run here: %s\n", nib_last_message());
-        nib_context_destroy(ctx);
-        bench_cuda_close(&st.cuda);
-        return EXIT_NO_DEVICE;
-    }
-    print_head(&st);
-    for (int d = 0; d < o.descs; d++) {
-        printf("\n%s\n", o.desc[d]);
-        for (int i = 0; i < o.cases; i++)
-            run_shape(&st, o.desc[d], o.n[i], o.k[i]);
-    }
-    print_summary(&st.sum);
-    if (st.has_cublas)
-        bench_cublas_close(&st.cublas, &st.cuda);
-    nib_device_close(st.dev);
-    nib_context_destroy(ctx);
-    bench_cuda_close(&st.cuda);
-    if (o.csv && fclose(o.csv))
-        return EXIT_WRONG;
-    return st.sum.wrong || st.sum.failed || !st.sum.cells ? EXIT_WRONG : 0;
+    run_jobs(&st);
+    printf("\n");
+    bench_summary(stdout, &st.done);
+    if (st.csv)
+        fclose(st.csv);
+    bench_rows_free(&st.done);
+    bench_plan_free(&o->plan);
+    return st.wrong ? EXIT_WRONG : 0;
 }

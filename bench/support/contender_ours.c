@@ -42,8 +42,11 @@ static double tolerance_of(const nib_gemm_desc *desc)
 static nib_status pack(ours_state **state, nib_gemm *gemm, const bench_problem *p,
                        const bench_settings *settings, size_t *bytes)
 {
-    nib_weight_source source = {
-        .size = sizeof(source), .codes = p->codes, .scales = p->scales, .zeros = p->zeros};
+    nib_weight_source source = {.size = sizeof(source),
+                                .codes = p->codes,
+                                .scales = p->scales,
+                                .zeros = p->zeros,
+                                .alpha = p->alpha};
     nib_weights_info info = {.size = sizeof(info)};
     nib_weights *first;
     nib_status status = nib_weights_pack(gemm, &source, &first);

@@ -62,7 +62,8 @@ static bool check(bench_contender *c, const bench_problem *p)
                 c->kind == BENCH_OURS ? nib_last_message() : "the adapter failed");
         return false;
     }
-    c->error = bench_problem_error(p, p->m, c->out, c->out_type, c->i8, NULL);
+    c->error = bench_problem_error(p, p->m, c->out, c->out_type,
+                                   c->i8 ? BENCH_REF_I8 : BENCH_REF_ACT, NULL);
     c->wrong = !(c->error <= c->tolerance);
     if (c->wrong)
         fprintf(stderr, "bench: %s is wrong: relative error %.3g, at most %.3g is right\n", c->name,

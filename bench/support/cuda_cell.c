@@ -23,8 +23,11 @@ static bool said(nib_status status, const char *what)
 static bool pack(cuda_shape *s)
 {
     const bench_problem *p = &s->problem;
-    nib_weight_source source = {
-        .size = sizeof(source), .codes = p->codes, .scales = p->scales, .zeros = p->zeros};
+    nib_weight_source source = {.size = sizeof(source),
+                                .codes = p->codes,
+                                .scales = p->scales,
+                                .zeros = p->zeros,
+                                .alpha = p->alpha};
     nib_weights_info info = {.size = sizeof(info)};
     nib_weights *first = NULL;
     if (!said(nib_weights_pack(s->gemm, &source, &first), "packing"))
@@ -34,7 +37,7 @@ static bool pack(cuda_shape *s)
         return false;
     }
     s->packed_bytes = info.packed_bytes;
-    int copies = s->smoke ? 1 : (int)(CUDA_ROTATE_BYTES / info.packed_bytes) + 1;
+    int copies = s->bench->pace.smoke ? 1 : bench_copies_of(info.packed_bytes, BENCH_ROTATE_BYTES);
     s->weights = calloc((size_t)copies, sizeof(nib_weights *));
     if (!s->weights) {
         nib_weights_destroy(first);
@@ -49,56 +52,141 @@ static bool pack(cuda_shape *s)
     return true;
 }
 
+/* Uploads act, for BENCH_ODD_A moved by an element and with rows k + 1 apart. */
+static bool load_act(cuda_shape *s)
+{
+    const bench_problem *p = &s->problem;
+    const char *act = bench_problem_act(p, s->desc.act_type);
+    size_t elem = (size_t)nib_type_bits(s->desc.act_type) / 8, k = (size_t)p->weight.k;
+    size_t rows = (size_t)p->m, odd = s->twin == BENCH_ODD_A;
+    size_t bytes = (rows * (k + odd) + odd) * elem;
+    char *moved = odd ? malloc(bytes) : NULL;
+    if (!act || (odd && !moved)) {
+        fprintf(stderr, "bench: no memory for activations, or they are of no type made here\n");
+        return false;
+    }
+    if (odd) {
+        memset(moved, BENCH_POISON, bytes);
+        for (size_t row = 0; row < rows; row++)
+            memcpy(moved + (row * (k + 1) + 1) * elem, act + row * k * elem, k * elem);
+    }
+    s->lda = (int64_t)(k + odd);
+    bool good = bench_cuda_alloc(&s->bench->cuda, bytes, &s->act) &&
+                bench_cuda_upload(&s->bench->cuda, s->act, odd ? moved : act, bytes);
+    s->act_at = s->act + odd * elem;
+    free(moved);
+    return good;
+}
+
 static bool load(cuda_shape *s)
 {
     const bench_problem *p = &s->problem;
-    size_t act = (size_t)(p->m * p->weight.k) * (size_t)nib_type_bits(s->desc.act_type) / 8;
-    s->out_bytes = (size_t)p->weight.n * (size_t)nib_type_bits(s->desc.out_type) / 8;
-    if (!bench_cuda_alloc(s->cuda, act, &s->act) ||
-        !bench_cuda_upload(s->cuda, s->act, bench_problem_act(p, s->desc.act_type), act) ||
-        !bench_cuda_alloc(s->cuda, (size_t)p->m * s->out_bytes, &s->out))
+    bench_cuda *cuda = &s->bench->cuda;
+    size_t out = (size_t)(p->m * p->weight.n) * (size_t)nib_type_bits(s->desc.out_type) / 8;
+    if (!load_act(s) || !bench_cuda_alloc(cuda, out, &s->out))
         return false;
     if (!s->desc.act_scale)
         return true;
     size_t scales = (size_t)p->m * sizeof(float);
-    return bench_cuda_alloc(s->cuda, scales, &s->act_scale) &&
-           bench_cuda_upload(s->cuda, s->act_scale, p->act_i8_scale, scales);
+    const float *from = s->desc.act_type == NIB_I8 ? p->act_i8_scale : p->act_row_scale;
+    return bench_cuda_alloc(cuda, scales, &s->act_scale) &&
+           bench_cuda_upload(cuda, s->act_scale, from, scales);
+}
+
+static bool is_small_float(nib_type type)
+{
+    return type == NIB_E4M3 || type == NIB_E5M2;
+}
+
+/* The 16-bit baseline of a product: activations' type, or for 8-bit ones the output's. */
+static nib_type dense_type(const nib_gemm_desc *desc)
+{
+    nib_type type = nib_type_bits(desc->act_type) == 8 ? desc->out_type : desc->act_type;
+    return type == NIB_BF16 ? NIB_BF16 : NIB_F16;
+}
+
+static void open_dense(cuda_shape *s, nib_type type)
+{
+    const bench_problem *p = &s->problem;
+    nib_type out = s->desc.out_type == NIB_BF16 ? NIB_BF16 : NIB_F16;
+    bench_dense_source source = {.m = p->m,
+                                 .n = p->weight.n,
+                                 .k = p->weight.k,
+                                 .type = type,
+                                 .out_type = out,
+                                 .weights = p->dense,
+                                 .act = p->act,
+                                 .bytes = s->bench->pace.smoke ? 0 : BENCH_ROTATE_BYTES};
+    bench_dense *d = &s->dense[s->denses];
+    if (bench_dense_open(d, s->bench->cublas, &s->bench->cuda, &source))
+        s->denses++;
+    else
+        bench_dense_close(d, &s->bench->cuda);
+    if (!s->bench->dequant || type == NIB_E4M3 || p->m < CUDA_DEQUANT_ROWS ||
+        !bench_dequant_can(&s->desc))
+        return;
+    s->has_dequant = bench_dequant_open(&s->dequant, s->bench->cublas, &s->bench->cuda, &p->weight,
+                                        p->codes, p->scales, &source);
+    if (!s->has_dequant)
+        bench_dequant_close(&s->dequant);
+}
+
+/* A twin is compared with its aligned product: its baselines would be other products'. */
+static bool has_baselines(const cuda_shape *s)
+{
+    return s->bench->cublas && s->twin == BENCH_ALIGNED;
+}
+
+static void open_baselines(cuda_shape *s)
+{
+    cuda_bench *b = s->bench;
+    s->has_floor =
+        b->reader && bench_reader_load(b->reader, s->packed_bytes, BENCH_ROTATE_BYTES, &b->pace);
+    if (!has_baselines(s))
+        return;
+    open_dense(s, dense_type(&s->desc));
+    if (nib_type_bits(s->desc.act_type) == 8)
+        open_dense(s, NIB_E4M3);
+    free(s->problem.dense);
+    s->problem.dense = NULL;
 }
 
 bool cuda_shape_open(cuda_shape *s, int64_t m_max)
 {
     const nib_gemm_desc *desc = &s->desc;
-    bool small = desc->act_type == NIB_E4M3 || desc->act_type == NIB_E5M2;
-    bool i8 = desc->act_type == NIB_I8;
+    bool eight = nib_type_bits(desc->act_type) == 8;
+    bench_twin_apply(s->twin, &s->desc);
     if (desc->bias_type || desc->epilogue || desc->out_type == NIB_I32 ||
-        desc->act_scale != (i8 ? NIB_ACT_SCALE_ROW : NIB_ACT_SCALE_NONE)) {
-        fprintf(stderr, "bench: timed are activations without scales and a=i8 as=row, without bias "
-                        "and epilogue, o=f32, f16 or bf16\n");
+        (desc->act_scale != NIB_ACT_SCALE_NONE && desc->act_scale != NIB_ACT_SCALE_ROW) ||
+        (desc->act_scale && !eight) || (desc->act_type == NIB_I8 && !desc->act_scale)) {
+        fprintf(stderr, "bench: timed are activations without scales and 8-bit ones with as=row, "
+                        "without bias and epilogue, o=f32, f16 or bf16\n");
         return false;
     }
-    unsigned want = (s->cublas ? BENCH_WANT_DENSE : 0) | (small ? BENCH_WANT_COARSE : 0);
+    /* fp8 baselines read e4m3 activations also where ours are i8. */
+    unsigned want = (has_baselines(s) ? BENCH_WANT_DENSE : 0) | (eight ? BENCH_WANT_COARSE : 0);
     if (!bench_problem_make(&s->problem, &desc->weight, m_max, want) ||
-        !said(nib_gemm_create(s->dev, desc, &s->gemm), "planning") || !pack(s) || !load(s) ||
-        !said(nib_stream_synchronize(s->dev, NULL), "packing"))
+        !said(nib_gemm_create(s->bench->dev, desc, &s->gemm), "planning") || !pack(s) || !load(s) ||
+        !said(nib_stream_synchronize(s->bench->dev, NULL), "packing"))
         return false;
-    if (s->cublas && !bench_cublas_load(s->cublas, s->cuda, &s->problem, CUDA_ROTATE_BYTES))
-        s->cublas = NULL;
-    free(s->problem.dense);
-    s->problem.dense = NULL;
+    open_baselines(s);
     return true;
 }
 
 void cuda_shape_close(cuda_shape *s)
 {
+    bench_cuda *cuda = &s->bench->cuda;
     for (int i = 0; i < s->copies; i++)
         nib_weights_destroy(s->weights[i]);
     free(s->weights);
     nib_gemm_destroy(s->gemm);
-    bench_cuda_free(s->cuda, s->act);
-    bench_cuda_free(s->cuda, s->act_scale);
-    bench_cuda_free(s->cuda, s->out);
-    if (s->cublas)
-        bench_cublas_unload(s->cublas, s->cuda);
+    bench_cuda_free(cuda, s->act);
+    bench_cuda_free(cuda, s->act_scale);
+    bench_cuda_free(cuda, s->out);
+    for (int i = 0; i < s->denses; i++)
+        bench_dense_close(&s->dense[i], cuda);
+    if (s->has_dequant)
+        bench_dequant_close(&s->dequant);
     bench_problem_free(&s->problem);
     *s = (cuda_shape){0};
 }
@@ -131,17 +219,6 @@ int cuda_candidates(cuda_shape *s, int64_t m, cuda_candidate *list, int capacity
 
 /* ---- cells ---- */
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double cuda_median(const cuda_times *t)
-{
-    return t->count ? t->us[t->count / 2] : NAN;
-}
-
 typedef struct call {
     nib_gemm *gemm;
     nib_gemm_args args;
@@ -156,73 +233,60 @@ static int launch(void *user, int64_t number, void *stream)
                  "a run");
 }
 
-/* A contender: its calls, and the graph of them. */
-typedef struct runner {
-    bench_launch_fn launch;
-    void *user;
-    int copies;
-    bool smoke;
-    bench_graph graph;
-    cuda_times *times;
-} runner;
-
-/* Captures as many calls as the setting asks for, and replays them once. */
-static bool warm_up(bench_cuda *cuda, runner *r)
+static bool open_call(cuda_shape *s, const cuda_candidate *variant, int64_t m, call *c)
 {
-    double us = 0;
-    int64_t least = r->smoke ? 2 : CUDA_LEAST_CALLS;
-    int64_t calls = r->copies > least ? r->copies : least;
-    /* The first call is made by itself: a kernel's first launch may load it, which a capture
-     * forbids. */
-    if (r->launch(r->user, 0, cuda->stream) || !bench_cuda_wait(cuda) ||
-        !bench_graph_capture(cuda, r->launch, r->user, calls, &r->graph) ||
-        !bench_graph_replay(cuda, &r->graph, &us) || !bench_graph_replay(cuda, &r->graph, &us))
-        return false;
-    if (us < CUDA_GRAPH_US && !r->smoke) {
-        calls = (int64_t)ceil(1.05 * CUDA_GRAPH_US / (us / (double)calls));
-        bench_graph_free(cuda, &r->graph);
-        if (!bench_graph_capture(cuda, r->launch, r->user, calls, &r->graph) ||
-            !bench_graph_replay(cuda, &r->graph, &us))
-            return false;
-    }
-    r->times->calls = calls;
-    r->times->count = us / (double)calls > CUDA_LONG_US ? 5 : CUDA_REPLAYS;
-    return true;
+    size_t workspace = 0;
+    c->shape = s;
+    c->args = (nib_gemm_args){.size = sizeof(c->args),
+                              .m = m,
+                              .act = (const void *)(uintptr_t)s->act_at,
+                              .lda = s->lda,
+                              .act_scale = (const void *)(uintptr_t)s->act_scale,
+                              .out = (void *)(uintptr_t)s->out,
+                              .ldo = s->desc.weight.n};
+    /* The library's own choice is left to itself. */
+    if (!variant->chosen)
+        setenv("NIB_VARIANT", variant->id, 1);
+    nib_status status = nib_gemm_create(s->bench->dev, &s->desc, &c->gemm);
+    unsetenv("NIB_VARIANT");
+    if (!status)
+        status = nib_gemm_prepare(c->gemm, m, m);
+    if (!status)
+        status = nib_gemm_workspace(c->gemm, m, &workspace);
+    if (!status && workspace)
+        status = nib_memory_alloc(s->bench->dev, workspace, &c->args.workspace);
+    c->args.workspace_bytes = status ? 0 : workspace;
+    return said(status, variant->id);
 }
 
-/* Second warm-up and the timed replays, in turns. */
-static bool time_runners(bench_cuda *cuda, runner *list, int count)
+static void close_call(call *c)
 {
-    double us;
-    for (int i = 0; i < count; i++)
-        if (!bench_graph_replay(cuda, &list[i].graph, &us))
-            return false;
-    for (int round = 0; round < CUDA_REPLAYS; round++)
-        for (int i = 0; i < count; i++) {
-            cuda_times *t = list[i].times;
-            if (round >= t->count)
-                continue;
-            if (!bench_graph_replay(cuda, &list[i].graph, &us))
-                return false;
-            t->us[round] = us / (double)t->calls;
-        }
-    for (int i = 0; i < count; i++)
-        qsort(list[i].times->us, (size_t)list[i].times->count, sizeof(double), by_value);
-    return true;
+    if (c->args.workspace)
+        nib_memory_free(c->shape->bench->dev, c->args.workspace);
+    nib_gemm_destroy(c->gemm);
 }
 
 /* What a replay leaves in poisoned memory, against the reference. */
-static bool check(cuda_shape *s, const runner *r, bench_cuda_memory out, nib_type type, int64_t m,
-                  bool i8, double *error, double *worst)
+typedef struct checked {
+    bench_cuda_memory out;
+    nib_type type;
+    int64_t m;
+    bench_reference reference;
+} checked;
+
+static bool check(cuda_shape *s, const bench_runner *r, const checked *what, double *error,
+                  double *worst)
 {
-    size_t bytes = (size_t)(m * s->desc.weight.n) * (size_t)nib_type_bits(type) / 8;
+    bench_cuda *cuda = &s->bench->cuda;
+    size_t bytes = (size_t)(what->m * s->desc.weight.n) * (size_t)nib_type_bits(what->type) / 8;
     void *host = malloc(bytes);
     double us;
-    bool good = host && bench_cuda_poison(s->cuda, out, bytes) &&
-                bench_graph_replay(s->cuda, &r->graph, &us) &&
-                bench_cuda_download(s->cuda, host, out, bytes);
+    bool good = host && bench_cuda_fill(cuda, what->out, BENCH_POISON, bytes) &&
+                bench_graph_replay(cuda, &r->graph, &us) &&
+                bench_cuda_download(cuda, host, what->out, bytes);
     if (good)
-        *error = bench_problem_error(&s->problem, m, host, type, i8, worst);
+        *error =
+            bench_problem_error(&s->problem, what->m, host, what->type, what->reference, worst);
     free(host);
     return good;
 }
@@ -233,87 +297,147 @@ static double tolerance(nib_type out_type)
     return out_type == NIB_F32 ? 1e-4 : out_type == NIB_F16 ? 1e-3 : 8e-3;
 }
 
-static bool make_call(cuda_shape *s, const cuda_candidate *variant, int64_t m, call *c)
+static bool is_right(const cuda_shape *s, double error, double worst)
 {
-    size_t workspace = 0;
-    c->shape = s;
-    c->args = (nib_gemm_args){.size = sizeof(c->args),
-                              .m = m,
-                              .act = (const void *)(uintptr_t)s->act,
-                              .lda = s->desc.weight.k,
-                              .act_scale = (const void *)(uintptr_t)s->act_scale,
-                              .out = (void *)(uintptr_t)s->out,
-                              .ldo = s->desc.weight.n};
-    setenv("NIB_VARIANT", variant->id, 1);
-    nib_status status = nib_gemm_create(s->dev, &s->desc, &c->gemm);
-    unsetenv("NIB_VARIANT");
-    if (!status)
-        status = nib_gemm_prepare(c->gemm, m, m);
-    if (!status)
-        status = nib_gemm_workspace(c->gemm, m, &workspace);
-    if (!status && workspace)
-        status = nib_memory_alloc(s->dev, workspace, &c->args.workspace);
-    c->args.workspace_bytes = status ? 0 : workspace;
-    return said(status, variant->id);
+    double limit = tolerance(s->desc.out_type);
+    return error < limit && worst < 4 * limit;
 }
 
-static void read_facts(nib_gemm *gemm, int64_t m, cuda_cell *cell)
+/* Contenders beside ours that ran and computed about the same; the others are left out. */
+typedef struct beside {
+    bench_runner runner[CUDA_MOST_DENSE + 2];
+    bench_stat *to[CUDA_MOST_DENSE + 2];
+    int count;
+} beside;
+
+static bench_runner *add(cuda_shape *s, beside *b, const bench_runner *runner, bench_stat *to)
 {
-    char *text = malloc(EXPLAIN_BYTES);
+    bench_runner *r = &b->runner[b->count];
+    *r = *runner;
+    if (!bench_runner_open(&s->bench->cuda, r, &s->bench->pace))
+        return NULL;
+    b->to[b->count++] = to;
+    return r;
+}
+
+/* `limit`: rounding of the weights to the baseline's type, 2^-9 in bf16 and 2^-4 at most in e4m3.
+ */
+static void add_dense(cuda_shape *s, beside *b, bench_dense *d, const bench_runner *runner,
+                      int64_t m, bench_stat *to)
+{
+    double error = NAN, limit = d->type == NIB_F16 ? 2e-3 : d->type == NIB_BF16 ? 1e-2 : 6e-2;
+    checked what = {d->out, d->out_type, m, BENCH_REF_ACT};
+    if (!bench_dense_rows(d, m))
+        return;
+    bench_runner *r = add(s, b, runner, to);
+    if (!r || (check(s, r, &what, &error, NULL) && error < limit))
+        return;
+    fprintf(stderr, "bench: %s is not timed here: error %g\n", r->name, error);
+    bench_runner_close(&s->bench->cuda, r);
+    b->count--;
+}
+
+static void add_all(cuda_shape *s, beside *b, int64_t m, bench_row *row)
+{
+    if (s->has_floor) {
+        bench_runner runner = {.name = "the floor",
+                               .launch = bench_reader_launch,
+                               .user = s->bench->reader,
+                               .copies = s->bench->reader->copies};
+        add(s, b, &runner, &row->floor);
+        snprintf(row->floor_name, sizeof(row->floor_name), "%s", s->bench->reader->name);
+    }
+    for (int i = 0; i < s->denses; i++) {
+        bench_dense *d = &s->dense[i];
+        bool fp8 = d->type == NIB_E4M3;
+        bench_runner runner = {.name = fp8 ? "cuBLAS fp8" : "cuBLAS",
+                               .launch = bench_dense_launch,
+                               .user = d,
+                               .copies = d->copies};
+        add_dense(s, b, d, &runner, m, fp8 ? &row->cublas_fp8 : &row->cublas);
+    }
+    if (s->has_dequant && m >= CUDA_DEQUANT_ROWS) {
+        bench_runner runner = {.name = "dequantise, then cuBLAS",
+                               .launch = bench_dequant_launch,
+                               .user = &s->dequant,
+                               .copies = s->dequant.copies};
+        add_dense(s, b, &s->dequant.dense, &runner, m, &row->dequant);
+    }
+}
+
+static bool time_all(cuda_shape *s, bench_runner *ours, beside *b, bench_row *row)
+{
+    bench_runner *list[CUDA_MOST_DENSE + 3] = {ours};
+    for (int i = 0; i < b->count; i++)
+        list[i + 1] = &b->runner[i];
+    if (!bench_rounds(&s->bench->cuda, list, b->count + 1, &s->bench->pace))
+        return false;
+    row->ours = ours->stat;
+    for (int i = 0; i < b->count; i++)
+        *b->to[i] = b->runner[i].stat;
+    return true;
+}
+
+static char *read_facts(nib_gemm *gemm, int64_t m)
+{
+    char *text = malloc(EXPLAIN_BYTES), *copy = NULL;
     if (text && !nib_gemm_explain(gemm, m, text, EXPLAIN_BYTES, NULL)) {
         char *facts = strstr(text, "\nkernel  ");
-        if (facts)
-            snprintf(cell->facts, sizeof(cell->facts), "%s", facts + 9);
+        copy = facts ? strdup(facts + 9) : NULL;
     }
     free(text);
+    return copy;
 }
 
-/* cuBLAS, if it computes the same; it is left out when it does not. */
-static int add_baseline(cuda_shape *s, int64_t m, cuda_times *times, runner *r)
+static bench_reference reference_of(const nib_gemm_desc *desc)
 {
-    double error = NAN, worst = NAN;
-    s->cublas->m = m;
-    *r = (runner){.launch = bench_cublas_launch,
-                  .user = s->cublas,
-                  .copies = s->cublas->copies,
-                  .times = times};
-    if (warm_up(s->cuda, r) && check(s, r, s->cublas->out, NIB_F16, m, false, &error, &worst) &&
-        error < 2e-3)
-        return 1;
-    fprintf(stderr, "bench: cuBLAS is not timed here: error %g\n", error);
-    bench_graph_free(s->cuda, &r->graph);
-    times->count = 0;
-    return 0;
+    return desc->act_type == NIB_I8                            ? BENCH_REF_I8
+           : desc->act_scale && is_small_float(desc->act_type) ? BENCH_REF_SCALED
+                                                               : BENCH_REF_ACT;
 }
 
-bool cuda_cell_run(cuda_shape *s, int64_t m, const cuda_candidate *variant, cuda_cell *cell,
-                   cuda_times *baseline)
+static bench_state run_cell(cuda_shape *s, const cuda_candidate *variant, bool baselines,
+                            bench_row *row, char **facts)
 {
     call c = {0};
-    *cell = (cuda_cell){.m = m, .variant = *variant, .error = NAN, .worst = NAN};
-    runner list[2] = {{.launch = launch,
-                       .user = &c,
-                       .copies = s->copies,
-                       .smoke = s->smoke,
-                       .times = &cell->ours}};
-    int count = 1;
-    bool i8 = s->desc.act_type == NIB_I8;
-    double limit = tolerance(s->desc.out_type);
-    bool good = make_call(s, variant, m, &c) && warm_up(s->cuda, &list[0]) &&
-                check(s, &list[0], s->out, s->desc.out_type, m, i8, &cell->error, &cell->worst);
-    cell->wrong = !(cell->error < limit && cell->worst < 4 * limit);
-    if (good)
-        read_facts(c.gemm, m, cell);
-    if (good && !cell->wrong && s->cublas && baseline)
-        count += add_baseline(s, m, baseline, &list[1]);
-    if (good && !cell->wrong)
-        good = time_runners(s->cuda, list, count);
-    if (!good || cell->wrong)
-        cell->ours.count = 0;
-    for (int i = 0; i < count; i++)
-        bench_graph_free(s->cuda, &list[i].graph);
-    if (c.args.workspace)
-        nib_memory_free(s->dev, c.args.workspace);
-    nib_gemm_destroy(c.gemm);
-    return good;
+    beside b = {0};
+    bench_runner ours = {.name = variant->id, .launch = launch, .user = &c, .copies = s->copies};
+    checked what = {s->out, s->desc.out_type, row->m, reference_of(&s->desc)};
+    double worst = NAN;
+    bench_state state = BENCH_FAILED;
+    if (!open_call(s, variant, row->m, &c) ||
+        !bench_runner_open(&s->bench->cuda, &ours, &s->bench->pace) ||
+        !check(s, &ours, &what, &row->error, &row->worst))
+        goto done;
+    state = is_right(s, row->error, row->worst) ? BENCH_OK : BENCH_WRONG;
+    if (facts)
+        *facts = read_facts(c.gemm, row->m);
+    if (state)
+        goto done;
+    if (baselines)
+        add_all(s, &b, row->m, row);
+    if (!time_all(s, &ours, &b, row) || !check(s, &ours, &what, &row->error_after, &worst))
+        state = BENCH_FAILED;
+    else if (!is_right(s, row->error_after, worst))
+        state = BENCH_WRONG;
+done:
+    for (int i = 0; i < b.count; i++)
+        bench_runner_close(&s->bench->cuda, &b.runner[i]);
+    bench_runner_close(&s->bench->cuda, &ours);
+    close_call(&c);
+    return state;
+}
+
+void cuda_cell_run(cuda_shape *s, int64_t m, const cuda_candidate *variant, bool baselines,
+                   bench_row *row, char **facts)
+{
+    row->m = m;
+    row->error = row->worst = row->error_after = NAN;
+    row->bytes = s->packed_bytes;
+    row->planned = variant->predicted_us;
+    row->chosen = variant->chosen;
+    snprintf(row->variant, sizeof(row->variant), "%s", variant->id);
+    row->state = run_cell(s, variant, baselines, row, facts);
+    if (row->state)
+        row->ours = (bench_stat){0};
 }

@@ -42,7 +42,7 @@ static float decode_f16(uint16_t h)
     return sign ? -magnitude : magnitude;
 }
 
-static float decode_at(nib_type type, const void *array, int64_t i)
+float bench_decode(nib_type type, const void *array, int64_t i)
 {
     switch (type) {
     case NIB_F32:
@@ -138,14 +138,15 @@ static void dequantize_row(const bench_problem *p, int64_t row, float *out)
         value[code] = nib_type_decode(w->type, code);
     for (int64_t k = 0; k < w->k; k++) {
         int64_t at = row * p->groups + k / group;
-        float scale = decode_at(w->scale_type, p->scales, at), c = value[code_at(p, row, k)];
+        float scale = bench_decode(w->scale_type, p->scales, at), c = value[code_at(p, row, k)];
         if (w->zero == NIB_ZERO_FLOAT)
-            c -= decode_at(w->zero_type, p->zeros, at);
+            c -= bench_decode(w->zero_type, p->zeros, at);
         else if (w->zero == NIB_ZERO_CODE)
             c -= nib_type_decode(w->type, p->zeros[at]);
         out[k] = c * scale;
         if (w->zero == NIB_ZERO_RESCALE)
-            out[k] -= decode_at(w->zero_type, p->zeros, at);
+            out[k] -= bench_decode(w->zero_type, p->zeros, at);
+        out[k] *= p->alpha;
     }
 }
 
@@ -207,6 +208,7 @@ static void make_act_row(bench_problem *p, int64_t row)
             p->act_e5m2[i] = small_float(value, 2, 15);
         }
     }
+    p->act_row_scale[row] = 0.5f + (float)(row % 7) / 8;
     p->act_i8_scale[row] = largest > 0 ? largest / 127 : 1;
     for (int64_t i = row * k; i < (row + 1) * k; i++)
         p->act_i8[i] = (int8_t)lrintf(p->act[i] / p->act_i8_scale[row]);
@@ -220,10 +222,11 @@ static bool make_act(bench_problem *p, bool coarse)
     p->act_bf16 = malloc(count * 2);
     p->act_i8 = malloc(count);
     p->act_i8_scale = malloc((size_t)p->m * sizeof(float));
+    p->act_row_scale = malloc((size_t)p->m * sizeof(float));
     p->act_e4m3 = coarse ? malloc(count) : NULL;
     p->act_e5m2 = coarse ? malloc(count) : NULL;
     if (!p->act || !p->act_f16 || !p->act_bf16 || !p->act_i8 || !p->act_i8_scale ||
-        (coarse && (!p->act_e4m3 || !p->act_e5m2)))
+        !p->act_row_scale || (coarse && (!p->act_e4m3 || !p->act_e5m2)))
         return false;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static)
@@ -309,7 +312,8 @@ static bool make_dense(bench_problem *p)
 bool bench_problem_make(bench_problem *p, const nib_weight_desc *weight, int64_t m, unsigned want)
 {
     uint64_t seed = 20240601;
-    *p = (bench_problem){.weight = *weight, .m = m};
+    *p = (bench_problem){
+        .weight = *weight, .alpha = weight->scale_type == NIB_E4M3 ? 0.375f : 1, .m = m};
     if (make_weights(p, &seed) && make_act(p, want & BENCH_WANT_COARSE) && make_reference(p) &&
         (!(want & BENCH_WANT_Q4_0) || make_q4_0(p)) &&
         (!(want & BENCH_WANT_DENSE) || make_dense(p)))
@@ -330,6 +334,7 @@ void bench_problem_free(bench_problem *p)
     free(p->act_bf16);
     free(p->act_i8);
     free(p->act_i8_scale);
+    free(p->act_row_scale);
     free(p->act_e4m3);
     free(p->act_e5m2);
     free(p->ref);
@@ -357,21 +362,30 @@ const void *bench_problem_act(const bench_problem *p, nib_type type)
     }
 }
 
-double bench_problem_error(const bench_problem *p, int64_t m, const void *out, nib_type out_type,
-                           bool i8, double *worst)
+/* The part of a reference that belongs to row r of the sample. */
+static double row_factor(const bench_problem *p, int64_t r, bench_reference reference)
 {
-    const double *ref = i8 ? p->ref_i8 : p->ref;
+    return reference == BENCH_REF_SCALED ? (double)p->act_row_scale[p->row[r]] : 1;
+}
+
+double bench_problem_error(const bench_problem *p, int64_t m, const void *out, nib_type out_type,
+                           bench_reference reference, double *worst)
+{
+    const double *ref = reference == BENCH_REF_I8 ? p->ref_i8 : p->ref;
     double error = 0, norm = 0, most = 0;
-    int64_t count = 0, rows = 0;
+    int64_t rows = 0;
     while (rows < p->rows && p->row[rows] < m)
         rows++;
-    for (int64_t i = 0; i < rows * p->samples; i++, count++)
-        norm += ref[i] * ref[i];
-    double rms = sqrt(norm / (double)count);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t s = 0; s < p->samples; s++) {
-            double want = ref[r * p->samples + s];
-            double got = decode_at(out_type, out, p->row[r] * p->weight.n + p->column[s]);
+            double want = ref[r * p->samples + s] * row_factor(p, r, reference);
+            norm += want * want;
+        }
+    double rms = sqrt(norm / (double)(rows * p->samples));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t s = 0; s < p->samples; s++) {
+            double want = ref[r * p->samples + s] * row_factor(p, r, reference);
+            double got = bench_decode(out_type, out, p->row[r] * p->weight.n + p->column[s]);
             double share = fabs(got - want) / (fabs(want) + rms);
             error += (got - want) * (got - want);
             most = share <= most ? most : share; /* a NaN stays */

@@ -22,8 +22,16 @@ enum {
     BENCH_WANT_COARSE = 4 /* activations exact in e4m3 and e5m2 as well, in act_e4m3 and act_e5m2 */
 };
 
+/* What a result is compared with. */
+typedef enum bench_reference {
+    BENCH_REF_ACT = 0,
+    BENCH_REF_I8 = 1,    /* activations rounded to i8, with their scales */
+    BENCH_REF_SCALED = 2 /* activations times act_row_scale */
+} bench_reference;
+
 typedef struct bench_problem {
     nib_weight_desc weight;
+    float alpha; /* of the tensor: e4m3 scales (NVFP4) come with one, else 1 */
     int64_t m;
     int64_t groups;
     uint8_t *codes;  /* plain: rows padded to whole bytes */
@@ -34,8 +42,9 @@ typedef struct bench_problem {
     float *act;      /* [m, k], every value exact in f16 and bf16 too */
     uint16_t *act_f16;
     uint16_t *act_bf16;
-    int8_t *act_i8;      /* act rounded, one scale a row */
-    float *act_i8_scale; /* [m] */
+    int8_t *act_i8;       /* act rounded, one scale a row */
+    float *act_i8_scale;  /* [m] */
+    float *act_row_scale; /* [m]: for 8-bit floats with a scale a row */
     uint8_t *act_e4m3, *act_e5m2;
     int64_t rows, samples;
     int64_t row[BENCH_ROWS]; /* ascending */
@@ -52,6 +61,9 @@ bool bench_is_q4_0(const nib_weight_desc *weight);
 bool bench_problem_make(bench_problem *p, const nib_weight_desc *weight, int64_t m, unsigned want);
 void bench_problem_free(bench_problem *p);
 
+/* Element i of an array of any type of 8 bits or more but i8 and i32. */
+float bench_decode(nib_type type, const void *array, int64_t i);
+
 /* The activations [m, k] in a type, NULL for types that this problem does not hold. */
 const void *bench_problem_act(const bench_problem *p, nib_type type);
 
@@ -60,6 +72,6 @@ const void *bench_problem_act(const bench_problem *p, nib_type type);
  * may be NULL, receives the largest |out - reference| over |reference| + the root mean square of
  * all: one bad element shows there. */
 double bench_problem_error(const bench_problem *p, int64_t m, const void *out, nib_type out_type,
-                           bool i8, double *worst);
+                           bench_reference reference, double *worst);
 
 #endif

@@ -209,8 +209,8 @@ static nib_status check_activation(const nib_gemm_desc *d)
 
 nib_status nib_gemm_desc_check(const nib_gemm_desc *desc, nib_gemm_desc *out)
 {
-    static const uint32_t known =
-        NIB_GEMM_BATCH_INVARIANT | NIB_GEMM_ALLOW_NONDETERMINISTIC | NIB_GEMM_ACT_DYNAMIC_I8;
+    static const uint32_t known = NIB_GEMM_BATCH_INVARIANT | NIB_GEMM_ALLOW_NONDETERMINISTIC |
+                                  NIB_GEMM_ACT_DYNAMIC_I8 | NIB_GEMM_EXACT_WEIGHTS;
     nib_gemm_desc d;
     if (!out)
         return nib_fail(NIB_INVALID, "the place for the gemm description is NULL");

@@ -38,6 +38,7 @@ static const name_value weight_flag_names[] = {{"g_idx", NIB_WEIGHT_G_IDX}, {NUL
 static const name_value gemm_flag_names[] = {{"batch_invariant", NIB_GEMM_BATCH_INVARIANT},
                                              {"nondeterministic", NIB_GEMM_ALLOW_NONDETERMINISTIC},
                                              {"act_dynamic_i8", NIB_GEMM_ACT_DYNAMIC_I8},
+                                             {"exact_weights", NIB_GEMM_EXACT_WEIGHTS},
                                              {NULL, 0}};
 
 static const char *name_of(const name_value *list, int64_t value)

@@ -11,10 +11,15 @@
 
 /* Unit roundoffs of the accumulators. */
 static const double f32_unit = 0x1p-24, f16_unit = 0x1p-11;
+/* The largest f16, and where rounding to it ends in infinity. */
+static const double f16_largest = 65504, f16_limit = 65520;
 /* Slopes of gelu and silu never exceed this. */
 static const double steepest = 1.13;
 /* What an implementation of gelu or silu may be off, in units of f32. */
 static const double function_units = 16;
+
+/* What tensor cores of 8-bit floats keep of a sum: 13 bits behind the leading one. */
+static const double coarse_unit = 0x1p-13;
 
 static double type_unit(nib_type acc)
 {
@@ -29,12 +34,17 @@ static double sum_bound(const nib_gemm_desc *desc, const ref_sums *sums, double 
     double spread = sqrt(sums->size2);
     double reach = fabs(sums->x) + 2 * fabs(sums->fold) + spread;
     double most = reach + sqrt(sums->length) * spread; /* at least the sum of all sizes */
-    double limit = desc->acc_type == NIB_F16 ? 65504 : FLT_MAX;
+    double limit = desc->acc_type == NIB_F16 ? f16_largest : FLT_MAX;
     if (most > limit || most * fabs(alpha) > FLT_MAX)
+        return INFINITY;
+    if (ref_weight_bits(desc) && desc->act_type == NIB_F16 && sums->largest >= f16_limit)
         return INFINITY;
     double least = desc->acc_type == NIB_F16 ? 0x1p-25 : 0x1p-126;
     double rounding = type_unit(desc->acc_type) * (8 + 2.5 * sqrt(sums->length)) * reach;
-    return rounding + sums->length * least + 6 * sqrt(sums->noise2);
+    double drift = fmax(fabs(sums->x), fabs(sums->drift)), coarse = 0;
+    if (ref_coarse(desc))
+        coarse = coarse_unit * (25 * drift + 20 * sqrt(sums->reach2));
+    return rounding + coarse + sums->length * least + 6 * sqrt(sums->noise2 + sums->round2);
 }
 
 ref_value ref_finish(const nib_ref_problem *problem, const ref_sums *sums, int64_t n, bool nan,

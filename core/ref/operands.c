@@ -76,11 +76,35 @@ double nib_ref_weight(const nib_ref_problem *problem, int64_t n, int64_t k)
     return combine(d->zero, c, scale_value(problem, n, group), zero_value(problem, n, group));
 }
 
+/* The least normal number of an 8-bit float: tensor cores align operands by their exponent's field,
+ * which a smaller number has too. 0 for other types. */
+static double least_normal(nib_type type)
+{
+    return type == NIB_E4M3 ? 0x1p-6 : type == NIB_E5M2 ? 0x1p-14 : 0;
+}
+
+bool ref_coarse(const nib_gemm_desc *desc)
+{
+    if (desc->acc_type != NIB_F32 || (desc->act_type != NIB_E4M3 && desc->act_type != NIB_E5M2))
+        return false;
+    switch (desc->weight.type) {
+    case NIB_E2M1:
+    case NIB_E3M2:
+    case NIB_E2M3:
+    case NIB_E4M3:
+    case NIB_E5M2:
+        return true;
+    default: /* e4m3 has the integers from -16 to 16 */
+        return (desc->weight.type >= NIB_U1 && desc->weight.type <= NIB_U4) ||
+               (desc->weight.type >= NIB_I1 && desc->weight.type <= NIB_I5);
+    }
+}
+
 nib_status ref_row_create(const nib_gemm_desc *desc, ref_row *row)
 {
     size_t k = (size_t)desc->weight.k, groups = (size_t)nib_desc_groups(&desc->weight);
     /* desc->weight was checked, so these sizes fit. */
-    double *memory = malloc((5 * k + 2 * groups) * sizeof(double));
+    double *memory = malloc((6 * k + 2 * groups) * sizeof(double));
     if (!memory)
         return nib_fail(NIB_NO_MEMORY, "no memory for a row of %zu weights", k);
     *row = (ref_row){.w = memory,
@@ -88,8 +112,9 @@ nib_status ref_row_create(const nib_gemm_desc *desc, ref_row *row)
                      .size2 = memory + 2 * k,
                      .noise2 = memory + 3 * k,
                      .code = memory + 4 * k,
-                     .scale = memory + 5 * k,
-                     .zero = memory + 5 * k + groups};
+                     .reach2 = memory + 5 * k,
+                     .scale = memory + 6 * k,
+                     .zero = memory + 6 * k + groups};
     return NIB_OK;
 }
 
@@ -130,6 +155,8 @@ void ref_row_fill(const nib_ref_problem *problem, int64_t n, ref_row *row)
         row->fold[k] = fold;
         row->size2[k] = (size + fold) * (size + fold);
         row->noise2[k] = fmax(row->w[k] * row->w[k], size * size);
+        double reach = (c != 0 ? fmax(fabs(c), least_normal(d->type)) : 0) * fabs(s);
+        row->reach2[k] = fmax(row->w[k] * row->w[k], reach * reach);
     }
 }
 
@@ -137,10 +164,13 @@ nib_status ref_act_create(const nib_gemm_desc *desc, ref_act *act)
 {
     size_t cells = (size_t)desc->weight.k * REF_LANES;
     bool dynamic = desc->flags & NIB_GEMM_ACT_DYNAMIC_I8;
-    double *memory = malloc(cells * sizeof(double) * (dynamic ? 2 : 1));
+    bool extra = dynamic || ref_coarse(desc); /* never both: the types differ */
+    double *memory = malloc(cells * sizeof(double) * (extra ? 2 : 1));
     if (!memory)
         return nib_fail(NIB_NO_MEMORY, "no memory for %d rows of activations", REF_LANES);
-    *act = (ref_act){.value = memory, .noise2 = dynamic ? memory + cells : NULL};
+    *act = (ref_act){.value = memory,
+                     .noise2 = dynamic ? memory + cells : NULL,
+                     .reach = extra && !dynamic ? memory + cells : NULL};
     return NIB_OK;
 }
 
@@ -187,6 +217,8 @@ void ref_act_fill(const nib_ref_problem *problem, int64_t m, int64_t rows, ref_a
     memset(act->value, 0, cells * sizeof(double));
     if (act->noise2)
         memset(act->noise2, 0, cells * sizeof(double));
+    if (act->reach)
+        memset(act->reach, 0, cells * sizeof(double));
     for (int lane = 0; lane < REF_LANES; lane++)
         act->nan[lane] = act->inf[lane] = false;
     for (int lane = 0; lane < rows; lane++) {
@@ -198,6 +230,9 @@ void ref_act_fill(const nib_ref_problem *problem, int64_t m, int64_t rows, ref_a
             note(a, &act->nan[lane], &act->inf[lane]);
             note(s, &act->nan[lane], &act->inf[lane]);
             act->value[i * REF_LANES + lane] = a * s;
+            if (act->reach && a != 0)
+                act->reach[i * REF_LANES + lane] =
+                    fmax(fabs(a), least_normal(problem->desc->act_type)) * fabs(s);
         }
         if (act->noise2)
             fill_noise(problem, lane, act);

@@ -46,4 +46,9 @@ nib_status nib_ref_gemm_rows(const nib_ref_problem *problem, int64_t m0, int64_t
 nib_status nib_ref_compare(const nib_gemm_desc *desc, int64_t m, const double *expected,
                            const double *bound, const void *out, int64_t ldo);
 
+/* Checks activations rounded to 8 bits: `args` after the call, all arrays in host memory.
+ * NIB_INTERNAL with the first wrong scale or code in the message. */
+nib_status nib_ref_quantize_check(const nib_act_quantizer_desc *desc,
+                                  const nib_act_quantize_args *args);
+
 #endif

@@ -26,7 +26,46 @@ static void sum_float(const ref_row *row, const ref_act *act, int64_t k, ref_sum
         }
     }
     for (int l = 0; l < REF_LANES; l++)
-        sums[l] = (ref_sums){x[l], fold[l], size2[l], 0, (double)k};
+        sums[l] = (ref_sums){.x = x[l], .fold = fold[l], .size2 = size2[l], .length = (double)k};
+}
+
+static void sum_reach(const nib_ref_problem *problem, const ref_row *row, const ref_act *act,
+                      ref_sums *sums)
+{
+    for (int64_t i = 0; i < problem->desc->weight.k; i++) {
+        double weight = row->code[i] * row->scale[ref_group(problem, i)];
+        for (int l = 0; l < REF_LANES; l++) {
+            double reach = act->reach[i * REF_LANES + l];
+            sums[l].reach2 += reach * reach * row->reach2[i];
+            sums[l].drift += act->value[i * REF_LANES + l] * weight;
+        }
+    }
+}
+
+int ref_weight_bits(const nib_gemm_desc *desc)
+{
+    if (desc->flags & NIB_GEMM_EXACT_WEIGHTS)
+        return 0;
+    return desc->act_type == NIB_F16 ? 11 : desc->act_type == NIB_BF16 ? 8 : 0;
+}
+
+/* A rounding's error is near uniform over half a unit in the last place to either side, at most
+ * 2^-bits of the weight; f16 has subnormal numbers, whose unit is 2^-24. */
+static void sum_rounding(const ref_row *row, const ref_act *act, int64_t k, int bits,
+                         ref_sums *sums)
+{
+    double unit = ldexp(1, -bits), least = bits == 11 ? 0x1p-25 : 0;
+    double largest = 0;
+    for (int64_t i = 0; i < k; i++) {
+        double most = fmax(fabs(row->w[i]) * unit, least);
+        largest = fmax(largest, fabs(row->w[i]));
+        for (int l = 0; l < REF_LANES; l++) {
+            double a = act->value[i * REF_LANES + l];
+            sums[l].round2 += a * a * (most * most / 3);
+        }
+    }
+    for (int l = 0; l < REF_LANES; l++)
+        sums[l].largest = largest;
 }
 
 static void sum_noise(const ref_row *row, const ref_act *act, int64_t k, ref_sums *sums)
@@ -78,6 +117,10 @@ void ref_sum(const nib_ref_problem *problem, const ref_row *row, const ref_act *
         return;
     }
     sum_float(row, act, problem->desc->weight.k, sums);
+    if (ref_weight_bits(problem->desc))
+        sum_rounding(row, act, problem->desc->weight.k, ref_weight_bits(problem->desc), sums);
     if (act->noise2)
         sum_noise(row, act, problem->desc->weight.k, sums);
+    if (act->reach)
+        sum_reach(problem, row, act, sums);
 }

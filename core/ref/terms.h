@@ -22,6 +22,8 @@ typedef struct ref_row {
     double *fold;   /* [k] |zero part| + |offset part| */
     double *size2;  /* [k] (|code part| + fold)^2 */
     double *noise2; /* [k] the square of what multiplies an activation's rounding; dynamic i8 */
+    double *reach2; /* [k] the square of what multiplies an activation in tensor cores of 8-bit
+                     * floats: weight or scaled code, no smaller than the least normal number */
     double *code;   /* [k] the code's value; i32 accumulation */
     double *scale, *zero; /* [groups] */
     bool nan, inf;        /* some operand of the row is */
@@ -31,21 +33,35 @@ typedef struct ref_row {
 typedef struct ref_act {
     double *value;
     double *noise2;          /* variance of an element's rounding to i8; NULL unless dynamic */
+    double *reach;           /* size as tensor cores of 8-bit floats see it; NULL unless those may
+                              * be used */
     double scale[REF_LANES]; /* of the row, where there is one scale a row or less */
     bool nan[REF_LANES], inf[REF_LANES];
 } ref_act;
 
 /* What one element needs. */
 typedef struct ref_sums {
-    double x;      /* sum a w */
-    double fold;   /* sum a fold */
-    double size2;  /* sum a^2 size2 */
-    double noise2; /* sum of variances of the activations' rounding, times weights squared */
-    double length; /* terms added in floating point */
+    double x;       /* sum a w */
+    double fold;    /* sum a fold */
+    double size2;   /* sum a^2 size2 */
+    double noise2;  /* sum of variances of the activations' rounding, times weights squared */
+    double round2;  /* sum of variances of the weights' rounding, times activations squared */
+    double largest; /* |w|, where weights may be rounded */
+    double length;  /* terms added in floating point */
+    /* Only where tensor cores of 8-bit floats may be used. */
+    double reach2; /* sum reach^2 reach2 */
+    double drift;  /* sum a c s: what they add up when zeros are taken out */
 } ref_sums;
 
 /* True when sums within a group are integers modulo 2^32. */
 bool ref_wraps(const nib_gemm_desc *desc);
+
+/* Mantissa bits, the leading one included, that weights may be rounded to; 0: they are exact. */
+int ref_weight_bits(const nib_gemm_desc *desc);
+
+/* True when the sum may be one of 8-bit floats' tensor cores, which keep 14 bits of it: activations
+ * of 8-bit floats by codes that such a float holds exactly. docs/numerics.md, section 2. */
+bool ref_coarse(const nib_gemm_desc *desc);
 
 int64_t ref_group(const nib_ref_problem *problem, int64_t k);
 

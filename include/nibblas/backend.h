@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 #define NIB_BACKEND_ABI_MAJOR 1
-#define NIB_BACKEND_ABI_MINOR 1
+#define NIB_BACKEND_ABI_MINOR 2
 
 typedef struct nib_backend_api nib_backend_api;
 
@@ -271,6 +271,14 @@ struct nib_backend_api {
     nib_status (*images)(const char *isa, const nib_gemm_desc *desc,
                          nib_status (*each)(void *user, const nib_image_request *request),
                          void *user);
+
+    /* Since ABI 1.2. Activations to 8 bits: all three or none. Getting a quantizer does all slow
+     * work; `quantize_activations` obeys the rules of nib_gemm_run, and m and k are at least 1. */
+    nib_status (*act_quantizer_get)(void *dev, const nib_act_quantizer_desc *desc,
+                                    void **quantizer);
+    void (*act_quantizer_put)(void *dev, void *quantizer);
+    nib_status (*quantize_activations)(void *dev, void *quantizer,
+                                       const nib_act_quantize_args *args);
 };
 
 #define NIB_BACKEND_MANDATORY_BYTES offsetof(nib_backend_api, event_create)

@@ -18,7 +18,8 @@
  *  - Strides count elements, sizes named `bytes` count bytes, times named `us` are microseconds.
  *  - Functions may be called from any thread. Handles are immutable after creation, except that a
  *    nib_writer and destroy calls need one thread at a time.
- *  - Only nib_gemm_run() promises neither to allocate, compile, block nor read the environment.
+ *  - Only nib_gemm_run() and nib_quantize_activations() promise neither to allocate, compile, block
+ *    nor read the environment.
  *  - The CPU's threads belong to the device. A run that finds them busy with another, and every run
  *    in a forked child, computes on the calling thread alone, with the same bits.
  *  - A device must outlive the gemms and weights made on it; weights may outlive their gemm.
@@ -181,7 +182,11 @@ enum {
     NIB_GEMM_ALLOW_NONDETERMINISTIC = 1u << 1,
     /* Activations in f32, f16 or bf16 may be rounded on the fly to i8 with one f32 scale per 32 k,
      * as ggml does for its block formats. Faster on a CPU, less exact: see docs/numerics.md. */
-    NIB_GEMM_ACT_DYNAMIC_I8 = 1u << 2
+    NIB_GEMM_ACT_DYNAMIC_I8 = 1u << 2,
+    /* Without it, with f16 or bf16 activations, a kernel may round each weight once to the type of
+     * the activations, as if the matrix had been dequantised to that type first; large products
+     * are faster that way. With it weights are exact: see docs/numerics.md. */
+    NIB_GEMM_EXACT_WEIGHTS = 1u << 3
 };
 
 /* A product: a weight description and everything that only affects a launch. */
@@ -356,6 +361,47 @@ NIB_API nib_status nib_gemm_prepare(nib_gemm *gemm, int64_t m_min, int64_t m_max
  * small buffer, a stride below the width, an m whose kernel was not prepared. */
 NIB_API nib_status nib_gemm_run(nib_gemm *gemm, const nib_weights *weights,
                                 const nib_gemm_args *args);
+
+/* ---- activations of 8 bits ------------------------------------------------------------------ */
+
+/* Rounds activations to 8 bits on the device, for products whose act_type has 8. With L the largest
+ * value of `to` (127, 448 or 57344) and all operations in f32, rounded to nearest:
+ *
+ *     NIB_ACT_SCALE_ROW     s = max(max |act[m, :]| / L, 2^-126), which is stored for each row
+ *     NIB_ACT_SCALE_TENSOR  s = scale[0], which the caller gives
+ *     out[m, k] = act[m, k] * (1 / s), to the nearest value of `to`, ties to even, at most +-L
+ *
+ * A product with the same act_scale takes both arrays as they are. docs/numerics.md has the error
+ * and what becomes of NaN and infinities. */
+typedef struct nib_act_quantizer nib_act_quantizer;
+
+typedef struct nib_act_quantizer_desc {
+    uint32_t size;
+    nib_type from; /* f32, f16, bf16 */
+    nib_type to;   /* i8, e4m3, e5m2 */
+    nib_act_scale scale;
+} nib_act_quantizer_desc;
+
+typedef struct nib_act_quantize_args {
+    uint32_t size;
+    uint32_t reserved;
+    int64_t m, k;    /* either may be 0: nothing is done */
+    const void *act; /* [m, k] in `from`; row stride lda >= k */
+    int64_t lda;
+    void *out; /* [m, k] in `to`; row stride ldo >= k. Must not overlap act. */
+    int64_t ldo;
+    float *scale; /* ROW: [m], written. TENSOR: [1], read. Memory of the device. */
+    void *stream; /* as in nib_gemm_args */
+} nib_act_quantize_args;
+
+/* Does all slow work: compiles or loads the kernel. NIB_UNSUPPORTED: with the reason. */
+NIB_API nib_status nib_act_quantizer_create(nib_device *dev, const nib_act_quantizer_desc *desc,
+                                            nib_act_quantizer **out);
+NIB_API void nib_act_quantizer_destroy(nib_act_quantizer *quantizer);
+/* Like nib_gemm_run neither allocates, compiles, blocks nor reads the environment. NIB_INVALID: a
+ * null buffer, or a stride below k. */
+NIB_API nib_status nib_quantize_activations(nib_act_quantizer *quantizer,
+                                            const nib_act_quantize_args *args);
 
 /* ---- weights ------------------------------------------------------------------------------ */
 

@@ -19,6 +19,7 @@ enum { STRIP = 8 };
 
 /* The oracle's rows of a case: [m0, m1) each. */
 typedef struct expectation {
+    bool made;
     int32_t strips;
     int64_t m0[3], m1[3];
     double *out[3], *bound[3];
@@ -32,15 +33,17 @@ static void expectation_destroy(expectation *e)
     }
 }
 
-static nib_status expectation_create(const test_problem *p, expectation *out)
+static nib_status expectation_create(const nib_ref_problem *p, expectation *out)
 {
-    int64_t m = p->given.m, cols = nib_desc_out_cols(p->ref.desc);
-    double terms = (double)m * (double)p->ref.desc->weight.n * (double)p->ref.desc->weight.k;
-    expectation e = {.strips = 1, .m1 = {m}};
+    int64_t m = p->m, cols = nib_desc_out_cols(p->desc);
+    double terms = (double)m * (double)p->desc->weight.n * (double)p->desc->weight.k;
+    expectation e = {.made = true, .strips = 1, .m1 = {m}};
     nib_status status = NIB_OK;
     if (terms > whole_terms && m > 3 * STRIP)
-        e = (expectation){
-            .strips = 3, .m0 = {0, m / 2, m - STRIP}, .m1 = {STRIP, m / 2 + STRIP, m}};
+        e = (expectation){.made = true,
+                          .strips = 3,
+                          .m0 = {0, m / 2, m - STRIP},
+                          .m1 = {STRIP, m / 2 + STRIP, m}};
     for (int32_t i = 0; i < e.strips && !status; i++) {
         size_t count = (size_t)((e.m1[i] - e.m0[i]) * cols);
         e.out[i] = malloc((count + 1) * sizeof(double));
@@ -48,7 +51,7 @@ static nib_status expectation_create(const test_problem *p, expectation *out)
         if (!e.out[i] || !e.bound[i])
             status = nib_fail(NIB_NO_MEMORY, "no memory for the expected result");
         else
-            status = nib_ref_gemm_rows(&p->ref, e.m0[i], e.m1[i], e.out[i], e.bound[i]);
+            status = nib_ref_gemm_rows(p, e.m0[i], e.m1[i], e.out[i], e.bound[i]);
     }
     if (status)
         expectation_destroy(&e);
@@ -95,13 +98,53 @@ static nib_status check_unpack(const test_problem *p, const nib_weights *weights
     return status;
 }
 
-/* Another gemm of the same product that uses one variant wherever it can. */
-static nib_status run_variant(const run_options *options, const test_problem *p, const char *id,
-                              const nib_weights *weights, const expectation *e)
+/* What a case's kernels are held to: those that can do with exact weights to the bound of such,
+ * whether or not the case asks for them, and only the others to the wider one. */
+typedef struct standard {
+    const test_problem *p;
+    nib_gemm_desc exact_desc;
+    nib_gemm *exact; /* a gemm of exact weights: what its kernels are is asked of it */
+    expectation of_exact, of_rounded;
+} standard;
+
+static nib_status standard_create(const run_options *options, const test_problem *p, standard *out)
 {
+    *out = (standard){.p = p, .exact_desc = *p->ref.desc};
+    out->exact_desc.flags |= NIB_GEMM_EXACT_WEIGHTS;
+    return nib_gemm_create(options->dev, &out->exact_desc, &out->exact);
+}
+
+static void standard_destroy(standard *s)
+{
+    expectation_destroy(&s->of_exact);
+    expectation_destroy(&s->of_rounded);
+    nib_gemm_destroy(s->exact);
+}
+
+/* The expectation of a kernel of a gemm's candidates, made when it is first wanted. */
+static nib_status standard_of(standard *s, int32_t candidate, const expectation **out)
+{
+    const nib_candidate *c = candidate < 0 ? NULL : nib_gemm_variant(s->exact, candidate);
+    bool exact = !c || !c->why[0];
+    expectation *e = exact ? &s->of_exact : &s->of_rounded;
+    nib_ref_problem ref = s->p->ref;
+    if (exact)
+        ref.desc = &s->exact_desc;
+    *out = e;
+    return e->made ? NIB_OK : expectation_create(&ref, e);
+}
+
+/* Another gemm of the same product that uses one variant wherever it can. */
+static nib_status run_variant(const run_options *options, standard *s, const char *id,
+                              int32_t candidate, const nib_weights *weights)
+{
+    const test_problem *p = s->p;
+    const expectation *e;
     nib_gemm *gemm;
     guarded g;
-    nib_status status = nib_gemm_create(options->dev, p->ref.desc, &gemm);
+    nib_status status = standard_of(s, candidate, &e);
+    if (!status)
+        status = nib_gemm_create(options->dev, p->ref.desc, &gemm);
     if (status)
         return status;
     if (id)
@@ -140,24 +183,24 @@ static bool wanted(const run_options *options, const nib_candidate *c, int64_t m
 static nib_status run_all(const run_options *options, const test_problem *p, nib_gemm *gemm,
                           const nib_weights *weights, int64_t *runs)
 {
-    expectation e;
-    nib_status status = expectation_create(p, &e);
+    standard s;
+    nib_status status = standard_create(options, p, &s);
     if (status)
         return status;
+    int32_t planned = p->given.m ? gemm->plan.choice[nib_plan_bucket(p->given.m)] : -1;
     if (!options->variant || !strcmp(options->variant, "all")) {
-        status = run_variant(options, p, NULL, weights, &e);
+        status = run_variant(options, &s, NULL, planned, weights);
         ++*runs;
     }
-    int32_t planned = p->given.m ? gemm->plan.choice[nib_plan_bucket(p->given.m)] : -1;
     for (int32_t i = 0; options->variant && i < nib_gemm_variant_count(gemm) && !status; i++) {
         const nib_candidate *c = nib_gemm_variant(gemm, i);
         bool done = i == planned && !strcmp(options->variant, "all");
         if (done || !wanted(options, c, p->given.m))
             continue;
-        status = run_variant(options, p, c->variant->id, weights, &e);
+        status = run_variant(options, &s, c->variant->id, i, weights);
         ++*runs;
     }
-    expectation_destroy(&e);
+    standard_destroy(&s);
     return status;
 }
 

@@ -648,3 +648,103 @@ Test(sim_driver, the_host_is_called_in_the_streams_order)
     cr_assert_eq(cuStreamSynchronize(s), CUDA_SUCCESS);
     cr_assert_eq(calls, 2);
 }
+
+/* ---- tensor maps --------------------------------------------------------------------------- */
+
+/* k(map, out): the box at column 32, row 1 of the map's tensor of 16-bit elements to out. */
+static const char tensor_kernel[] =
+    ".version 9.0\n"
+    ".target sm_90a\n"
+    ".address_size 64\n"
+    ".shared .align 1024 .b8 tile[1024];\n"
+    ".shared .align 8 .b64 bar;\n"
+    ".visible .entry k(.param .align 64 .b8 k_param_0[128], .param .u64 k_param_1)\n"
+    ".maxntid 64, 1, 1\n"
+    "{\n"
+    "  .reg .pred %p<3>; .reg .b32 %r<8>; .reg .b64 %rd<6>;\n"
+    "  mov.b64 %rd0, k_param_0; cvta.param.u64 %rd1, %rd0;\n"
+    "  ld.param.u64 %rd2, [k_param_1]; mov.u32 %r0, %tid.x; setp.ne.u32 %p0, %r0, 0;\n"
+    "  mov.u32 %r1, tile; mov.u32 %r2, bar; mov.u32 %r3, 1024; mov.u32 %r4, 32; mov.u32 %r5, 1;\n"
+    "  @%p0 bra $on;\n"
+    "  prefetch.tensormap [%rd1];\n"
+    "  mbarrier.init.shared::cta.b64 [%r2], 1; fence.mbarrier_init.release.cluster;\n"
+    "  mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], %r3;\n"
+    "  cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    " [%r1], [%rd1, {%r4, %r5}], [%r2];\n"
+    "$on: bar.sync 0;\n"
+    "$wait: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0; @!%p1 bra $wait;\n"
+    "  mad.lo.u32 %r1, %r0, 16, %r1; mad.wide.u32 %rd2, %r0, 16, %rd2;\n"
+    "  ld.shared.v2.b64 {%rd4, %rd5}, [%r1]; st.global.v2.b64 [%rd2], {%rd4, %rd5};\n"
+    "  ret;\n"
+    "}\n";
+
+static CUresult encode(CUtensorMap *map, CUdeviceptr address, cuuint64_t columns, cuuint64_t stride,
+                       cuuint32_t box, CUtensorMapSwizzle swizzle)
+{
+    const cuuint64_t size[] = {columns, 8};
+    const cuuint32_t boxes[] = {box, 8}, steps[] = {1, 1};
+    return cuTensorMapEncodeTiled(
+        map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, (void *)(uintptr_t)address, size, &stride, boxes,
+        steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+Test(sim_driver, a_kernel_copies_boxes_by_a_map_in_its_parameters)
+{
+    enum { COLUMNS = 80, ROWS = 8 };
+    uint16_t host[ROWS * COLUMNS], out[512];
+    CUtensorMap map;
+    CUmodule module;
+    CUfunction function;
+    setenv("NIB_SIM_CC", "90", 1);
+    start();
+    CUdeviceptr memory = allocate(sizeof(host)), result = allocate(sizeof(out));
+    for (unsigned i = 0; i < ROWS * COLUMNS; i++)
+        host[i] = (uint16_t)(i * 77);
+    cuMemcpyHtoD_v2(memory, host, sizeof(host));
+    cr_assert_eq(encode(&map, memory, COLUMNS, COLUMNS * 2, 64, CU_TENSOR_MAP_SWIZZLE_128B),
+                 CUDA_SUCCESS);
+    cr_assert_eq(cuModuleLoadData(&module, tensor_kernel), CUDA_SUCCESS);
+    cr_assert_eq(cuModuleGetFunction(&function, module, "k"), CUDA_SUCCESS);
+    void *params[] = {&map, &result};
+    cr_assert_eq(cuLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL), CUDA_SUCCESS);
+    memset(&map, 0, sizeof(map)); /* the launch has its own */
+    cr_assert_eq(cuMemcpyDtoH_v2(out, result, sizeof(out)), CUDA_SUCCESS);
+    for (unsigned row = 0; row < 8; row++) {
+        for (unsigned column = 0; column < 64; column++) {
+            unsigned at = row * 64 + (column ^ (row & 7) << 3);
+            bool inside = row + 1 < ROWS && column + 32 < COLUMNS;
+            cr_assert_eq(out[at], inside ? host[(row + 1) * COLUMNS + column + 32] : 0);
+        }
+    }
+}
+
+Test(sim_driver, maps_that_a_copy_could_not_use_are_refused)
+{
+    CUtensorMap maps[2];
+    char *odd = (char *)maps + 16;
+    setenv("NIB_SIM_CC", "90", 1);
+    start();
+    CUdeviceptr memory = allocate(4096);
+    CUtensorMap *map = (CUtensorMap *)(void *)maps;
+    cr_assert_eq(encode(map, memory, 80, 160, 64, CU_TENSOR_MAP_SWIZZLE_128B), CUDA_SUCCESS);
+    const CUresult invalid = CUDA_ERROR_INVALID_VALUE;
+    cr_assert_eq(encode((CUtensorMap *)(void *)odd, memory, 80, 160, 64, 0), invalid);
+    cr_assert_eq(encode(map, memory + 8, 80, 160, 64, 0), invalid);
+    cr_assert_eq(encode(map, memory, 80, 168, 64, 0), invalid);
+    cr_assert_eq(encode(map, memory, 80, UINT64_C(1) << 40, 64, 0), invalid);
+    cr_assert_eq(encode(map, memory, 0, 160, 64, 0), invalid);
+    cr_assert_eq(encode(map, memory, 80, 160, 0, 0), invalid);
+    cr_assert_eq(encode(map, memory, 80, 160, 12, 0), invalid);
+    cr_assert_eq(encode(map, memory, 80, 160, 264, 0), invalid);
+    cr_assert_eq(encode(map, memory, 80, 160, 64, CU_TENSOR_MAP_SWIZZLE_64B), invalid);
+    cr_assert_eq(encode(NULL, memory, 80, 160, 64, 0), invalid);
+}
+
+Test(sim_driver, chips_before_hopper_have_no_tensor_maps)
+{
+    CUtensorMap map;
+    setenv("NIB_SIM_CC", "89", 1);
+    start();
+    cr_assert_eq(encode(&map, allocate(4096), 80, 160, 64, 0), CUDA_ERROR_NOT_SUPPORTED);
+}

@@ -29,7 +29,7 @@ extern const nib_host_api *nib_cuda_host;
 
 typedef struct plant {
     const char *path;
-    char file[128], variant[64], line[256], expect[256];
+    char file[128], variant[64], line[256], expect[256], chip[8];
     char from[MOST_TEXT], to[MOST_TEXT];
     int applied; /* images */
 } plant;
@@ -67,6 +67,7 @@ static bool read_plant(const char *path, plant *out)
         value_of(text, "variant:", out->variant, sizeof(out->variant));
         value_of(text, "line:", out->line, sizeof(out->line));
         value_of(text, "expect:", out->expect, sizeof(out->expect));
+        value_of(text, "chip:", out->chip, sizeof(out->chip));
     }
     if (file)
         fclose(file);
@@ -211,6 +212,7 @@ static bool judge(plant *p, const char *conformance, const char *scratch)
     static char output[MOST_OUTPUT];
     char cache[512];
     const char *name = strrchr(p->path, '/') ? strrchr(p->path, '/') + 1 : p->path;
+    setenv("NIB_SIM_CC", p->chip[0] ? p->chip : "80", 1);
     snprintf(cache, sizeof(cache), "%s/whole", scratch);
     setenv("NIB_CACHE_DIR", cache, 1);
     if (!run(p, conformance, output)) {

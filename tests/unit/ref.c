@@ -8,6 +8,7 @@
 #include "config/desc.h"
 #include "config/dtype.h"
 #include "support/problem.h"
+#include "support/random.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -244,18 +245,18 @@ static nib_status judge(const float_kernel *f, const double *expected, const dou
 }
 
 static const char *const kernel_lines[] = {
-    "n=24 k=64 w=i4 g=32 s=f16 a=f16 m=5 seed=3",
-    "n=24 k=64 w=u4 g=16 s=f16 z=float:f16 a=f16 o=f32 m=5 seed=4",
-    "n=24 k=67 w=u3 g=16 s=f32 z=code a=bf16 o=f16 b=f32 m=5 seed=5",
+    "n=24 k=64 w=i4 g=32 s=f16 a=f16 m=5 seed=3 f=exact_weights",
+    "n=24 k=64 w=u4 g=16 s=f16 z=float:f16 a=f16 o=f32 m=5 seed=4 f=exact_weights",
+    "n=24 k=67 w=u3 g=16 s=f32 z=code a=bf16 o=f16 b=f32 m=5 seed=5 f=exact_weights",
     "n=24 k=64 w=u8 g=64 s=bf16 z=rescale:f32 a=f32 m=5 seed=6",
-    "n=9 k=4096 w=i4 g=32 s=f16 a=f16 m=3 seed=7",
+    "n=9 k=4096 w=i4 g=32 s=f16 a=f16 m=3 seed=7 f=exact_weights",
     "n=9 k=4096 w=nf4 g=64 s=f32 a=f32 m=3 seed=8",
-    "n=9 k=4096 w=i8 g=row s=f32 a=bf16 o=f32 m=3 seed=9 data=positive",
+    "n=9 k=4096 w=i8 g=row s=f32 a=bf16 o=f32 m=3 seed=9 data=positive f=exact_weights",
     "n=24 k=256 w=u4 g=32 s=f32 z=float:f32 a=f32 m=5 seed=10 data=positive",
     "n=24 k=256 w=e4m3 g=tensor s=f32 a=f32 m=5 seed=11 data=outlier alpha=0.5",
-    "n=24 k=128 w=i4 g=32 s=f16 a=f16 m=5 seed=12 data=tiny b=f32",
-    "n=24 k=128 w=i4 g=32 s=f32 a=f16 m=5 seed=13 data=huge",
-    "n=24 k=1 w=i4 g=row s=f32 a=f16 m=5 seed=14",
+    "n=24 k=128 w=i4 g=32 s=f16 a=f16 m=5 seed=12 data=tiny b=f32 f=exact_weights",
+    "n=24 k=128 w=i4 g=32 s=f32 a=f16 m=5 seed=13 data=huge f=exact_weights",
+    "n=24 k=1 w=i4 g=row s=f32 a=f16 m=5 seed=14 f=exact_weights",
 };
 
 /* Typical: the middle of the sizes of one element's terms. */
@@ -307,6 +308,161 @@ Test(ref_bound, admits_float_kernels_and_catches_a_dropped_term)
 {
     for (size_t i = 0; i < sizeof(kernel_lines) / sizeof(kernel_lines[0]); i++)
         check_kernel_line(kernel_lines[i]);
+}
+
+/* ---- tensor cores of 8-bit floats ---- */
+
+static double exponent_unit(int exponent)
+{
+    return ldexp(1, exponent - 13);
+}
+
+/* Exponent of a number as its field says it. */
+static int field_exponent(double x, int least)
+{
+    int exponent;
+    frexp(x, &exponent);
+    return exponent - 1 < least ? least : exponent - 1;
+}
+
+/* One block of 32 products on top of a sum: all cut to 13 bits behind the leading one of the
+ * largest, so is the result. `a` are activations, `c` codes; `least` the exponents of their least
+ * normal numbers. */
+static double coarse_block(double sum, const double *a, const double *c, int count,
+                           const int least[2])
+{
+    int most = sum != 0 ? field_exponent(sum, -1000) : -1000;
+    for (int i = 0; i < count; i++) {
+        int exponent = field_exponent(a[i], least[0]) + field_exponent(c[i], least[1]);
+        if (a[i] * c[i] != 0 && exponent > most)
+            most = exponent;
+    }
+    double unit = exponent_unit(most), out = trunc(sum / unit) * unit;
+    for (int i = 0; i < count; i++)
+        out += trunc(a[i] * c[i] / unit) * unit;
+    unit = exponent_unit(field_exponent(out, -1000));
+    return out == 0 ? 0 : trunc(out / unit) * unit;
+}
+
+/* A kernel on them: each group's sum, at most 128 columns of it, goes to f32 and is scaled there.
+ */
+static float coarse_element(const float_kernel *f, int64_t m, int64_t n)
+{
+    const nib_ref_problem *r = &f->p->ref;
+    const nib_weight_desc *w = &r->desc->weight;
+    int64_t group = nib_desc_group_size(w);
+    int least[2] = {r->desc->act_type == NIB_E4M3 ? -6 : -14, -6};
+    bool per_row = r->desc->act_scale == NIB_ACT_SCALE_ROW;
+    float total = 0;
+    for (int64_t from = 0, to; from < w->k; from = to) {
+        double a[32], c[32], sum = 0;
+        int64_t end = (from / group + 1) * group;
+        to = from + 128 < end ? from + 128 : end < w->k ? end : w->k;
+        for (int64_t block = from; block < to; block += 32) {
+            int count = (int)(to - block < 32 ? to - block : 32);
+            for (int i = 0; i < count; i++) {
+                bool drop = m == f->drop_m && n == f->drop_n && block + i == f->drop_k;
+                a[i] = nib_dtype_load(r->desc->act_type, r->act, m * r->lda + block + i);
+                c[i] = drop ? 0 : nib_dtype_decode(w->type, r->codes[n * w->k + block + i]);
+            }
+            sum = coarse_block(sum, a, c, count, least);
+        }
+        int64_t at = w->group == NIB_GROUP_TENSOR ? 0 : n * nib_desc_groups(w) + from / group;
+        total += (float)sum * (float)nib_dtype_load(w->scale_type, r->scales, at);
+    }
+    return total * (per_row ? (float)nib_dtype_load(NIB_F32, r->act_scale, m) : 1.0f);
+}
+
+static nib_status judge_coarse(const float_kernel *f, const double *expected, const double *bound)
+{
+    const nib_gemm_desc *d = f->p->ref.desc;
+    int64_t count = f->p->given.m * d->weight.n;
+    float *out = calloc((size_t)count, sizeof(*out));
+    for (int64_t i = 0; i < count; i++)
+        out[i] = coarse_element(f, i / d->weight.n, i % d->weight.n);
+    nib_status status = nib_ref_compare(d, f->p->given.m, expected, bound, out, d->weight.n);
+    free(out);
+    return status;
+}
+
+/* Activations as a quantizer leaves them: values of all sizes, the largest of a row at the top of
+ * the format. */
+static void fill_coarse(const test_problem *p, bool positive)
+{
+    const nib_gemm_desc *d = p->ref.desc;
+    test_random random = {p->given.seed};
+    double most = d->act_type == NIB_E4M3 ? 448 : 57344;
+    for (int64_t m = 0; m < p->given.m; m++)
+        for (int64_t k = 0; k < d->weight.k; k++) {
+            double x = test_random_unit(&random) + test_random_unit(&random) +
+                       test_random_unit(&random) + test_random_unit(&random);
+            nib_dtype_store(d->act_type, p->act, m * p->ref.lda + k,
+                            most / 4 * (positive ? fabs(x) : x));
+        }
+}
+
+static void check_coarse_line(const char *line)
+{
+    test_case given;
+    test_problem p;
+    cr_assert_eq(test_case_parse(line, &given), NIB_OK, "%s", nib_last_message());
+    cr_assert_eq(given.desc_status, NIB_OK, "%s", line);
+    cr_assert_eq(test_problem_create(&given, &p), NIB_OK);
+    bool positive = given.data == TEST_POSITIVE;
+    fill_coarse(&p, positive);
+    size_t count = (size_t)(given.m * given.desc.weight.n);
+    double *expected = calloc(count, sizeof(double)), *bound = calloc(count, sizeof(double));
+    cr_assert_eq(nib_ref_gemm(&p.ref, expected, bound), NIB_OK);
+    float_kernel f = {.p = &p, .drop_m = -1};
+    cr_expect_eq(judge_coarse(&f, expected, bound), NIB_OK, "%s: %s", line, nib_last_message());
+    f.drop_m = given.m / 2;
+    f.drop_n = given.desc.weight.n / 3;
+    f.drop_k = typical_term(&p.ref, f.drop_m, f.drop_n);
+    /* Where all terms have one sign, a sum as large as all of them hides one of hundreds. */
+    if (!positive || given.desc.weight.k <= 128)
+        cr_expect_eq(judge_coarse(&f, expected, bound), NIB_INTERNAL,
+                     "%s: a dropped term goes unseen", line);
+    free(expected);
+    free(bound);
+    test_problem_destroy(&p);
+}
+
+static const char *const coarse_lines[] = {
+    "n=24 k=128 w=i4 g=128 s=f16 a=e4m3 as=row o=f32 m=5 seed=3",
+    "n=24 k=1024 w=i4 g=128 s=f16 a=e4m3 as=row o=f32 m=5 seed=4",
+    "n=24 k=4096 w=i4 g=128 s=f16 a=e4m3 as=row o=f32 m=5 seed=5",
+    "n=24 k=4096 w=u4 g=row s=f32 a=e4m3 o=f32 m=5 seed=6",
+    "n=24 k=4096 w=e2m1 g=32 s=f16 a=e4m3 as=row o=f32 m=5 seed=7",
+    "n=24 k=2048 w=i4 g=64 s=bf16 a=e5m2 as=row o=f32 m=5 seed=8",
+    "n=24 k=1000 w=i5 g=tensor s=f32 a=e4m3 o=f32 m=5 seed=9",
+    "n=24 k=128 w=u4 g=128 s=f16 a=e4m3 as=row o=f32 m=5 seed=10 data=positive",
+    "n=24 k=4096 w=u4 g=128 s=f16 a=e4m3 as=row o=f32 m=5 seed=11 data=positive",
+};
+
+Test(ref_bound, admits_tensor_cores_of_8_bit_floats_and_catches_a_dropped_term)
+{
+    for (size_t i = 0; i < sizeof(coarse_lines) / sizeof(coarse_lines[0]); i++)
+        check_coarse_line(coarse_lines[i]);
+}
+
+Test(ref_bound, other_products_stay_as_exact_as_they_were)
+{
+    static const char *const lines[] = {
+        "n=8 k=64 w=i4 g=32 s=f16 a=f16 o=f32 m=3 seed=1 f=exact_weights",
+        "n=8 k=64 w=i4 g=32 s=f16 a=i8 o=f32 m=3 seed=1",
+        "n=8 k=64 w=u6 g=32 s=f16 a=e4m3 o=f32 m=3 seed=1",
+        "n=8 k=64 w=nf4 g=32 s=f16 a=e4m3 o=f32 m=3 seed=1"};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        test_case given;
+        test_problem p;
+        double expected[24], bound[24];
+        cr_assert_eq(test_case_parse(lines[i], &given), NIB_OK);
+        cr_assert_eq(test_problem_create(&given, &p), NIB_OK);
+        cr_assert_eq(nib_ref_gemm(&p.ref, expected, bound), NIB_OK);
+        for (int j = 0; j < 24; j++)
+            cr_expect_lt(bound[j], 1e-4, "%s: %g", lines[i], bound[j]);
+        test_problem_destroy(&p);
+    }
 }
 
 Test(ref_bound, the_norm_catches_what_each_element_hides)

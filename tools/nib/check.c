@@ -96,15 +96,22 @@ static double dynamic_noise(const tool_product *p, const double *act, const row_
 static element dot(const tool_product *p, const double *act, const row_terms *row, int64_t n)
 {
     int64_t k = p->desc.weight.k;
-    double sum = 0, size = 0, alpha = (double)p->source.alpha;
-    double unit = p->desc.acc_type == NIB_F16 ? 0x1p-11 : 0x1p-24;
+    double sum = 0, size = 0, squares = 0, alpha = (double)p->source.alpha;
+    double unit = p->desc.acc_type == NIB_F16 ? 0x1p-11 : 0x1p-24, exact = 0;
+    bool rounds = !(p->desc.flags & NIB_GEMM_EXACT_WEIGHTS);
     for (int64_t i = 0; i < k; i++) {
         sum += act[i] * row->w[i];
         size += fabs(act[i]) * row->size[i];
+        exact += act[i] * act[i] * row->w[i] * row->w[i];
+        squares += act[i] * act[i] * row->size[i] * row->size[i];
     }
     element e = {.x = alpha * sum, .bound = unit * size * (8 + 2 * sqrt((double)k))};
     if (p->desc.flags & NIB_GEMM_ACT_DYNAMIC_I8)
         e.bound += 8 * sqrt(dynamic_noise(p, act, row));
+    if (rounds && (p->desc.act_type == NIB_F16 || p->desc.act_type == NIB_BF16)) /* weights */
+        e.bound += 4 * (p->desc.act_type == NIB_F16 ? 0x1p-11 : 0x1p-8) * sqrt(exact);
+    if (p->desc.act_type == NIB_E4M3 || p->desc.act_type == NIB_E5M2)
+        e.bound += 32 * 0x1p-13 * (fabs(sum) + sqrt(squares)); /* tensor cores keep 14 bits */
     e.bound *= fabs(alpha);
     if (p->bias)
         e.x += tool_load(p->desc.bias_type, p->bias, n);

@@ -40,6 +40,9 @@ static const nib_backend_api api = {
     .event_elapsed = nib_cpu_event_elapsed,
     .explain = nib_cpu_explain,
     .host_memory = host_memory,
+    .act_quantizer_get = nib_cpu_act_quantizer_get,
+    .act_quantizer_put = nib_cpu_act_quantizer_put,
+    .quantize_activations = nib_cpu_quantize_activations,
 };
 
 nib_status nib_backend_entry(const nib_host_api *host, const nib_backend_api **out)

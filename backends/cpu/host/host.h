@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The host side of the CPU backend: what its files share. backend.c has the table and the entry,
- * device.c devices and their facts, launch.c kernels and runs, memory.c memory and events.
+ * device.c devices and their facts, launch.c kernels and runs, quantize.c activations to 8 bits,
+ * memory.c memory and events.
  */
 #ifndef NIB_CPU_HOST_H
 #define NIB_CPU_HOST_H
@@ -40,6 +41,12 @@ nib_status nib_cpu_launch(void *dev, void *kernel, const nib_packed *weights,
                           const nib_gemm_args *args);
 nib_status nib_cpu_explain(void *dev, void *kernel, int64_t m, char *text, size_t capacity,
                            size_t *needed);
+
+nib_status nib_cpu_act_quantizer_get(void *dev, const nib_act_quantizer_desc *desc,
+                                     void **quantizer);
+void nib_cpu_act_quantizer_put(void *dev, void *quantizer);
+nib_status nib_cpu_quantize_activations(void *dev, void *quantizer,
+                                        const nib_act_quantize_args *args);
 
 nib_status nib_cpu_memory_alloc(void *dev, uint64_t bytes, void **out);
 void nib_cpu_memory_free(void *dev, void *memory);

@@ -36,6 +36,9 @@ static const nib_backend_api api = {
     .convert = nib_cuda_convert,
     .isa = nib_cuda_isa,
     .images = nib_cuda_images,
+    .act_quantizer_get = nib_cuda_act_quantizer_get,
+    .act_quantizer_put = nib_cuda_act_quantizer_put,
+    .quantize_activations = nib_cuda_quantize_activations,
 };
 
 nib_status nib_backend_entry(const nib_host_api *host, const nib_backend_api **out)

@@ -3,8 +3,8 @@
  * The host side of the CUDA backend: what its files share. backend.c has the table and the entry,
  * driver.c and nvrtc.c the vendor's libraries, chip.c facts, device.c devices, rows.c the planner's
  * questions, shape.c launch shapes, image.c and module.c code, launch.c runs, selftest.c the check
- * of unknown chips, convert.c layouts, explain.c facts about kernels, memory.c memory, streams and
- * events.
+ * of unknown chips, convert.c layouts, quantize.c activations to 8 bits, explain.c facts about
+ * kernels, memory.c memory, streams and events.
  */
 #ifndef NIB_CUDA_HOST_H
 #define NIB_CUDA_HOST_H
@@ -177,6 +177,10 @@ typedef struct nib_cuda_kernel {
 nib_cu_result nib_cuda_start(const nib_cuda_device *device, nib_cu_function function,
                              const nib_cu_launch *launch, void *params);
 
+/* Whether the waits by griddepcontrol in a module's kernels are there, as in code for sm_90 and
+ * newer, so that they may be launched as dependents of the kernel before them. */
+bool nib_cuda_may_depend(const nib_cuda_device *device, const nib_cuda_module *module);
+
 nib_status nib_cuda_kernel_get(void *dev, const nib_variant *variant, const nib_gemm_desc *desc,
                                void **kernel);
 void nib_cuda_kernel_put(void *dev, void *kernel);
@@ -192,6 +196,14 @@ nib_status nib_cuda_explain(void *dev, void *kernel, int64_t m, char *text, size
 nib_status nib_cuda_selftest(nib_cuda_device *device, const nib_cuda_kernel *kernel);
 
 nib_status nib_cuda_convert(void *dev, const nib_convert_args *args);
+
+nib_status nib_cuda_act_quantizer_get(void *dev, const nib_act_quantizer_desc *desc,
+                                      void **quantizer);
+void nib_cuda_act_quantizer_put(void *dev, void *quantizer);
+nib_status nib_cuda_quantize_activations(void *dev, void *quantizer,
+                                         const nib_act_quantize_args *args);
+/* What people call a quantizer's code: "quantize-f16-e4m3-row". */
+void nib_cuda_quantizer_label(const nib_act_quantizer_desc *desc, char *text, size_t bytes);
 
 /* ---- memory ---- */
 

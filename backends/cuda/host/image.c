@@ -5,6 +5,7 @@
  */
 #include "host/host.h"
 #include "variants/convert.h"
+#include "variants/quantize.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,6 +219,36 @@ static nib_status convert_image(const char *isa,
     return status;
 }
 
+/* What makes activations of 16 bits ready for a product with 8. */
+static nib_status quantize_images(const char *isa, const nib_gemm_desc *desc,
+                                  nib_status (*each)(void *user, const nib_image_request *request),
+                                  void *user)
+{
+    static const nib_type from[] = {NIB_F16, NIB_BF16};
+    char spec[NIB_CUDA_QUANTIZE_SPEC_BYTES], label[NIB_CUDA_LABEL_BYTES];
+    bool eight = nib_cuda_host->type_bits(desc->act_type) == 8;
+    if (!eight || (desc->act_scale != NIB_ACT_SCALE_ROW && desc->act_scale != NIB_ACT_SCALE_TENSOR))
+        return NIB_OK;
+    for (size_t i = 0; i < sizeof(from) / sizeof(from[0]); i++) {
+        const nib_act_quantizer_desc quantizer = {.size = sizeof(quantizer),
+                                                  .from = from[i],
+                                                  .to = desc->act_type,
+                                                  .scale = desc->act_scale};
+        nib_cuda_recipe recipe;
+        nib_cuda_quantize_spec(&quantizer, spec);
+        nib_cuda_quantizer_label(&quantizer, label, sizeof(label));
+        nib_status status =
+            nib_cuda_recipe_make(NIB_CUDA_QUANTIZE_SOURCE, spec, label, isa, &recipe);
+        if (status)
+            return status;
+        status = each(user, &recipe.request);
+        nib_cuda_recipe_free(&recipe);
+        if (status)
+            return status;
+    }
+    return NIB_OK;
+}
+
 nib_status nib_cuda_images(const char *isa, const nib_gemm_desc *desc,
                            nib_status (*each)(void *user, const nib_image_request *request),
                            void *user)
@@ -240,5 +271,6 @@ nib_status nib_cuda_images(const char *isa, const nib_gemm_desc *desc,
             return status;
         any = any || row;
     }
-    return any ? convert_image(isa, each, user) : NIB_OK;
+    nib_status status = any ? convert_image(isa, each, user) : NIB_OK;
+    return any && !status ? quantize_images(isa, desc, each, user) : status;
 }

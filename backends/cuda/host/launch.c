@@ -163,13 +163,15 @@ nib_cu_result nib_cuda_start(const nib_cuda_device *device, nib_cu_function func
                                   list, NULL);
 }
 
-/* Whether the kernel waits for the one before by an instruction of its own, which code for sm_90
- * and newer has, and so may be launched as its dependent. */
+bool nib_cuda_may_depend(const nib_cuda_device *device, const nib_cuda_module *module)
+{
+    return device->depends && device->chip.cc >= 90 &&
+           (!strncmp(module->isa, "sm_", 3) || !strcmp(module->isa, "compute_90a"));
+}
+
 static bool waits_itself(const nib_cuda_device *device, const nib_cuda_kernel *kernel)
 {
-    const char *isa = kernel->module->isa;
-    return kernel->row->family->waits && device->depends && device->chip.cc >= 90 &&
-           (!strncmp(isa, "sm_", 3) || !strcmp(isa, "compute_90a"));
+    return kernel->row->family->waits && nib_cuda_may_depend(device, kernel->module);
 }
 
 /* Describes act to tensor copies; false where they may not read it. The limits are those of
@@ -203,7 +205,8 @@ static nib_cu_result start_main(nib_cuda_device *device, const nib_cuda_kernel *
                             .shared_bytes = shape->shared_bytes,
                             .stream = args->stream,
                             .attributes = attributes};
-    if (waits_itself(device, kernel))
+    /* Chains of kernels and reductions that start early take up to twice as long on an H200. */
+    if (waits_itself(device, kernel) && params->split == 1)
         attributes[launch.attribute_count++] =
             (nib_cu_launch_attribute){.id = NIB_CU_LAUNCH_PROGRAMMATIC, .value.allowed = 1};
     if (shape->cluster > 1)

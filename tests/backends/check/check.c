@@ -424,6 +424,39 @@ static nib_status predict(void *dev, const nib_variant *v, const nib_gemm_desc *
     return status;
 }
 
+static nib_status act_quantizer_get(void *dev, const nib_act_quantizer_desc *desc, void **out)
+{
+    device *d = live(dev);
+    EXPECT(d && desc && desc->size == sizeof(*desc) && out);
+    EXPECT(desc->from == NIB_F32 || desc->from == NIB_F16 || desc->from == NIB_BF16);
+    EXPECT(desc->to == NIB_I8 || desc->to == NIB_E4M3 || desc->to == NIB_E5M2);
+    EXPECT(desc->scale == NIB_ACT_SCALE_ROW || desc->scale == NIB_ACT_SCALE_TENSOR);
+    if (!inner->act_quantizer_get)
+        return host->fail(NIB_UNSUPPORTED, "the wrapped backend has no quantizers");
+    nib_status status = inner->act_quantizer_get(d->inner, desc, out);
+    EXPECT(status || *out);
+    if (!status)
+        count(d, &d->kernels, 1);
+    return status;
+}
+
+static void act_quantizer_put(void *dev, void *quantizer)
+{
+    device *d = live(dev);
+    INSIST(d && quantizer);
+    count(d, &d->kernels, -1);
+    inner->act_quantizer_put(d->inner, quantizer);
+}
+
+static nib_status quantize_activations(void *dev, void *quantizer, const nib_act_quantize_args *a)
+{
+    device *d = live(dev);
+    EXPECT(d && quantizer && a && a->size == sizeof(*a));
+    EXPECT(a->m >= 1 && a->k >= 1 && a->lda >= a->k && a->ldo >= a->k);
+    EXPECT(a->act && a->out && a->scale);
+    return inner->quantize_activations(d->inner, quantizer, a);
+}
+
 static const nib_backend_api api = {
     .size = sizeof(api),
     .abi_major = NIB_BACKEND_ABI_MAJOR,
@@ -454,6 +487,9 @@ static const nib_backend_api api = {
     .isa = isa,
     .images = images,
     .predict = predict,
+    .act_quantizer_get = act_quantizer_get,
+    .act_quantizer_put = act_quantizer_put,
+    .quantize_activations = quantize_activations,
 };
 
 nib_status nib_backend_entry(const nib_host_api *given, const nib_backend_api **out)

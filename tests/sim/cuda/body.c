@@ -417,11 +417,16 @@ static bool fill_pool(sim_linker *linker)
         }
     }
     f->pool = sim_arena_get(&linker->module->arena, (size_t)f->pool_words * 4 + 4);
-    if (f->pool == NULL) {
+    f->shared_slot =
+        sim_arena_get(&linker->module->arena, linker->patches * sizeof *f->shared_slot + 1);
+    if (f->pool == NULL || f->shared_slot == NULL) {
         return out_of_memory(linker);
     }
     for (uint32_t i = 0; i < linker->patches; ++i) {
         const sim_operand *o = linker->patch[i];
+        if (o->kind == SIM_IMMEDIATE && o->space == SIM_SPACE_SHARED) {
+            f->shared_slot[f->shared_slots++] = (sim_slot){o->slot, o->width};
+        }
         for (int lane = 0; lane < SIM_LANES && o->kind == SIM_IMMEDIATE; ++lane) {
             if (o->width == 64) {
                 memcpy(f->pool + o->slot + lane * 2, &o->value, 8);
@@ -431,6 +436,19 @@ static bool fill_pool(sim_linker *linker)
         }
     }
     return true;
+}
+
+/* What a compiler may give each thread: as .maxnreg says, or so that the blocks fit. */
+static uint32_t launch_registers(const sim_source *source)
+{
+    enum { OF_UNIT = 65536, MOST = 255, UNIT = 8 };
+    const unsigned blocks = source->min_blocks != 0 ? source->min_blocks : 1;
+    const unsigned warps = (source->max_threads + SIM_LANES - 1) / SIM_LANES;
+    if (source->max_registers != 0) {
+        return source->max_registers;
+    }
+    const unsigned share = OF_UNIT / (blocks * warps * SIM_LANES) / UNIT * UNIT;
+    return !source->bounded ? 0 : share > MOST ? MOST / UNIT * UNIT : share;
 }
 
 static bool describe(sim_linker *linker)
@@ -458,6 +476,7 @@ static bool describe(sim_linker *linker)
         .params = source->params,
         .param = param,
     };
+    f->launch_registers = launch_registers(source);
     memcpy(info->required_block, source->required_block, sizeof info->required_block);
     memcpy(info->required_cluster, source->required_cluster, sizeof info->required_cluster);
     return true;

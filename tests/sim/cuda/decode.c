@@ -29,25 +29,29 @@ static const struct {
     {"dp2a", sim_decode_dot},          {"dp4a", sim_decode_dot},
     {"elect", sim_decode_elect},       {"ex2", sim_decode_transcendental},
     {"exit", sim_decode_branch},       {"fence", sim_decode_fence},
-    {"fma", sim_decode_fma},           {"griddepcontrol", sim_decode_hint},
+    {"fma", sim_decode_fma},           {"getctarank", sim_decode_rank},
+    {"griddepcontrol", sim_decode_grid},
     {"isspacep", sim_decode_space},    {"ld", sim_decode_load},
     {"ldmatrix", sim_decode_matrix},   {"ldu", sim_decode_load},
     {"lg2", sim_decode_transcendental}, {"lop3", sim_decode_logic3},
     {"mad", sim_decode_mad},           {"mad24", sim_decode_mad},
-    {"madc", sim_decode_carry},        {"match", sim_decode_match},
+    {"madc", sim_decode_carry},        {"mapa", sim_decode_map},
+    {"match", sim_decode_match},
     {"max", sim_decode_extreme},       {"membar", sim_decode_fence},
+    {"mbarrier", sim_decode_mbarrier},
     {"min", sim_decode_extreme},       {"mma", sim_decode_mma},
     {"mov", sim_decode_move},          {"movmatrix", sim_decode_matrix},
     {"mul", sim_decode_mul},           {"mul24", sim_decode_mul},
     {"nanosleep", sim_decode_sleep},   {"neg", sim_decode_unary},
     {"not", sim_decode_logic},         {"or", sim_decode_logic},
-    {"popc", sim_decode_bits},         {"prefetch", sim_decode_hint},
+    {"popc", sim_decode_bits},         {"prefetch", sim_decode_prefetch},
     {"prefetchu", sim_decode_hint},    {"prmt", sim_decode_permute},
     {"rcp", sim_decode_transcendental}, {"red", sim_decode_atomic},
     {"redux", sim_decode_redux},       {"rem", sim_decode_divide},
     {"ret", sim_decode_branch},        {"rsqrt", sim_decode_transcendental},
     {"sad", sim_decode_mad},           {"selp", sim_decode_select},
-    {"set", sim_decode_compare},       {"setp", sim_decode_compare},
+    {"set", sim_decode_compare},       {"setmaxnreg", sim_decode_setmaxnreg},
+          {"setp", sim_decode_compare},
     {"shf", sim_decode_funnel},        {"shfl", sim_decode_shuffle},
     {"shl", sim_decode_shift},         {"shr", sim_decode_shift},
     {"sin", sim_decode_transcendental}, {"slct", sim_decode_select},
@@ -56,9 +60,29 @@ static const struct {
     {"subc", sim_decode_carry},        {"szext", sim_decode_bits},
     {"tanh", sim_decode_transcendental}, {"testp", sim_decode_testp},
     {"trap", sim_decode_branch},       {"vote", sim_decode_vote},
-    {"xor", sim_decode_logic},
+    {"wgmma", sim_decode_wgmma},       {"xor", sim_decode_logic},
     /* clang-format on */
 };
+
+/* Those whose instructions turn registers of a lane into registers of the same lane. */
+static sim_decoder *const lanewise[] = {
+    sim_decode_unary,   sim_decode_add,     sim_decode_carry,    sim_decode_logic,
+    sim_decode_logic3,  sim_decode_bits,    sim_decode_copysign, sim_decode_transcendental,
+    sim_decode_convert, sim_decode_address, sim_decode_divide,   sim_decode_dot,
+    sim_decode_fma,     sim_decode_mad,     sim_decode_extreme,  sim_decode_mul,
+    sim_decode_permute, sim_decode_compare, sim_decode_funnel,   sim_decode_shift,
+    sim_decode_testp,
+};
+
+static bool is_lanewise(sim_decoder *decoder)
+{
+    for (size_t i = 0; i < sizeof lanewise / sizeof lanewise[0]; ++i) {
+        if (lanewise[i] == decoder) {
+            return true;
+        }
+    }
+    return false;
+}
 
 bool sim_take(sim_linker *linker, const char *part)
 {
@@ -331,6 +355,7 @@ bool sim_decode(sim_linker *linker, sim_insn *in, const char *opcode, char *oper
         return sim_parse_fail(linker, "the instruction %s is not modelled", opcode);
     }
     const bool names = decoder == sim_decode_branch;
+    in->lanewise = is_lanewise(decoder);
     if (!(names ? sim_branch_operands(linker, in, operands)
                 : parse_operands(linker, in, operands)) ||
         !decoder(linker, in)) {
@@ -340,6 +365,9 @@ bool sim_decode(sim_linker *linker, sim_insn *in, const char *opcode, char *oper
         if (!linker->used[i]) {
             return sim_parse_fail(linker, "the .%s of %s is not modelled", linker->part[i], opcode);
         }
+    }
+    for (uint32_t i = 1; i < linker->parts; ++i) {
+        in->cluster |= strcmp(linker->part[i], "shared::cluster") == 0;
     }
     return keep_registers(linker, in);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A grid: checks the configuration, prepares a block's memory once a host thread and runs the
- * blocks in a seeded order.
+ * A grid: checks the configuration, prepares a cluster's memory once a host thread (block.c) and
+ * runs the clusters in a seeded order.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -43,6 +43,37 @@ static size_t shared_most(unsigned capability)
     }
 }
 
+/* The clusters' extent: as the launch says, else as the kernel does. */
+static uint32_t cluster_extent(const sim_function *f, const sim_config *c, int axis)
+{
+    const uint32_t given =
+        c->cluster[axis] != 0 ? c->cluster[axis] : f->info.required_cluster[axis];
+    return given != 0 ? given : 1;
+}
+
+static bool check_cluster(const sim_function *f, const sim_config *c, sim_report *report)
+{
+    const sim_function_info *info = &f->info;
+    uint64_t blocks = 1;
+    for (int i = 0; i < 3; ++i) {
+        const uint32_t extent = cluster_extent(f, c, i), required = info->required_cluster[i];
+        if (required != 0 && extent != required) {
+            return refuse(report, info->name, "the cluster is not as .reqnctapercluster says",
+                          extent, required);
+        }
+        if (c->grid[i] % extent != 0) {
+            return refuse(report, info->name, "the grid is no multiple of the cluster", c->grid[i],
+                          extent);
+        }
+        blocks *= extent;
+    }
+    if (blocks > SIM_MOST_BLOCKS || (blocks > 1 && c->capability < 90)) {
+        return refuse(report, info->name, "blocks in a cluster", blocks,
+                      c->capability < 90 ? 1 : SIM_MOST_BLOCKS);
+    }
+    return true;
+}
+
 static bool check(const sim_function *f, const sim_config *c, sim_report *report)
 {
     const sim_function_info *info = &f->info;
@@ -61,9 +92,9 @@ static bool check(const sim_function *f, const sim_config *c, sim_report *report
             return refuse(report, info->name, "blocks in the grid", c->grid[i],
                           i == 0 ? INT32_MAX : 65535);
         }
-        if (c->cluster[i] > 1) {
-            return refuse(report, info->name, "blocks in a cluster", c->cluster[i], 1);
-        }
+    }
+    if (!check_cluster(f, c, report)) {
+        return false;
     }
     if (shared > most) {
         return refuse(report, info->name, "bytes of shared memory", shared, most);
@@ -75,165 +106,86 @@ static bool check(const sim_function *f, const sim_config *c, sim_report *report
     return true;
 }
 
-static bool warp_create(sim_block *block, uint32_t index)
+/* The cluster that comes at `turn`: a walk over all of them by a stride without common divisor. */
+static uint64_t cluster_at(const sim_grid *grid, uint64_t turn)
 {
-    const sim_function *f = block->function;
-    sim_warp *w = &block->warp[index];
-    w->block = block;
-    w->function = f;
-    w->index = index;
-    w->regs = aligned_alloc(64, ((size_t)f->words * 4 + 127) / 64 * 64);
-    w->written = calloc(f->registers + 1, sizeof *w->written);
-    w->predicate = calloc(f->predicates + 1, sizeof *w->predicate);
-    w->local = malloc(f->info.local * SIM_LANES + 1);
-    w->returns = calloc((size_t)(f->callees + 1) * SIM_LANES, sizeof *w->returns);
-    w->inside = calloc(f->callees + 1, sizeof *w->inside);
-    w->bank[0] = w->regs;
-    w->bank[1] = f->pool;
-    if (w->regs != NULL) {
-        memset(w->regs, 0xcd, (size_t)f->words * 4);
-    }
-    return w->regs != NULL && w->written != NULL && w->predicate != NULL && w->local != NULL &&
-           w->returns != NULL && w->inside != NULL;
+    return (uint64_t)((grid->first + (unsigned __int128)turn * grid->stride) % grid->clusters);
 }
 
-static void warp_destroy(sim_warp *w)
+/* Whether the cluster had not started; now it has. */
+static bool start_cluster(sim_grid *grid, uint64_t index)
 {
-    free(w->regs);
-    free(w->written);
-    free(w->predicate);
-    free(w->local);
-    free(w->returns);
-    free(w->inside);
-    free(w->copy);
+    return __atomic_exchange_n(&grid->started[index], 1, __ATOMIC_RELAXED) == 0;
 }
 
-static void block_destroy(sim_block *b)
+static void run_cluster(sim_worker *worker, sim_cluster *cluster, uint64_t index)
 {
-    if (b == NULL) {
-        return;
+    sim_cluster_reset(cluster, index);
+    sim_cluster_run(cluster);
+    for (uint32_t i = 0; i < cluster->blocks; ++i) {
+        const sim_block *block = cluster->block[i];
+        worker->report.warp_instructions += block->instructions;
+        worker->report.lane_instructions += block->lane_instructions;
+        worker->report.macs += block->macs;
     }
-    for (uint32_t i = 0; b->warp != NULL && i < b->warps; ++i) {
-        warp_destroy(&b->warp[i]);
-    }
-    free(b->warp);
-    free(b->shared);
-    free(b->state);
-    free(b->shadow);
-    free(b);
-}
-
-static sim_block *block_create(sim_grid *grid, sim_report *report)
-{
-    const sim_config *c = grid->config;
-    sim_block *b = calloc(1, sizeof *b);
-    if (b == NULL) {
-        return NULL;
-    }
-    b->function = grid->function;
-    b->config = c;
-    b->grid = grid;
-    b->report = report;
-    b->threads = c->block[0] * c->block[1] * c->block[2];
-    b->warps = (b->threads + SIM_LANES - 1) / SIM_LANES;
-    b->shared_bytes = grid->function->dynamic_base + c->dynamic_shared;
-    if (c->dynamic_shared == 0) {
-        b->shared_bytes = (uint32_t)grid->function->info.static_shared;
-    }
-    b->warp = calloc(b->warps, sizeof *b->warp);
-    b->shared = aligned_alloc(1024, (b->shared_bytes + 2047u) / 1024 * 1024);
-    b->state = calloc(b->shared_bytes + 64u, 1);
-    bool fine = b->warp != NULL && b->shared != NULL && b->state != NULL;
-    if (fine && !c->options.no_races && b->warps > 1) {
-        b->shadow = calloc(b->shared_bytes / 4 + 8, sizeof *b->shadow);
-        fine = b->shadow != NULL;
-    }
-    for (uint32_t i = 0; fine && i < b->warps; ++i) {
-        fine = warp_create(b, i);
-    }
-    if (!fine) {
-        block_destroy(b);
-        return NULL;
-    }
-    return b;
-}
-
-static void warp_reset(sim_warp *w)
-{
-    const sim_function *f = w->function;
-    const uint32_t first = w->index * SIM_LANES, left = w->block->threads - first;
-    w->born = left >= SIM_LANES ? SIM_ALL_LANES : (1u << left) - 1;
-    w->alive = w->born;
-    memset(w->written, 0, f->registers * sizeof *w->written);
-    memset(w->predicate, 0, f->predicates * sizeof *w->predicate);
-    memset(w->local, 0xcd, f->info.local * SIM_LANES);
-    memset(w->inside, 0, f->callees * sizeof *w->inside);
-    w->group[0] = (sim_group){0, w->alive, SIM_RUNS, 0};
-    w->groups = 1;
-    w->current = 0;
-    w->copies = 0;
-    memset(w->copy_group, 0, sizeof w->copy_group);
-    memset(w->clock, 0, sizeof w->clock);
-    w->clock[w->index] = 1;
-}
-
-static void block_reset(sim_block *b, uint64_t index)
-{
-    const sim_config *c = b->config;
-    b->id[0] = (uint32_t)(index % c->grid[0]);
-    b->id[1] = (uint32_t)(index / c->grid[0] % c->grid[1]);
-    b->id[2] = (uint32_t)(index / c->grid[0] / c->grid[1]);
-    b->random = (c->options.seed + index * UINT64_C(0x9e3779b97f4a7c15)) | 1;
-    for (int i = 0; i < 8; ++i) {
-        sim_random(b);
-    }
-    memset(b->shared, 0xff, b->shared_bytes);
-    memset(b->state, SIM_BYTE_UNSET, b->shared_bytes);
-    if (b->shadow != NULL) {
-        memset(b->shadow, 0, (b->shared_bytes / 4 + 8) * sizeof *b->shadow);
-    }
-    memset(b->barrier, 0, sizeof b->barrier);
-    memset(b->epoch_clock, 0, sizeof b->epoch_clock);
-    b->epoch = 1;
-    b->instructions = 0;
-    for (uint32_t i = 0; i < b->warps; ++i) {
-        warp_reset(&b->warp[i]);
+    if (cluster->block[0]->failed) {
+        __atomic_store_n(&worker->grid->stop, true, __ATOMIC_RELAXED);
     }
 }
 
-/* The block that comes at `turn`: a walk over all of them by a stride without common divisor. */
-static uint64_t block_at(const sim_grid *grid, uint64_t turn)
+static sim_cluster *cluster_or_stop(sim_worker *worker)
 {
-    return (uint64_t)((grid->first + (unsigned __int128)turn * grid->stride) % grid->blocks);
+    sim_cluster *cluster = sim_cluster_create(worker);
+    if (cluster == NULL) {
+        worker->report.fault = SIM_HOST;
+        snprintf(worker->report.text, sizeof worker->report.text, "host: out of memory");
+        __atomic_store_n(&worker->grid->stop, true, __ATOMIC_RELAXED);
+    }
+    return cluster;
 }
 
-static void *run_blocks(void *argument)
+static void *run_clusters(void *argument)
 {
     sim_worker *worker = argument;
     sim_grid *grid = worker->grid;
-    sim_block *block = block_create(grid, &worker->report);
-    if (block == NULL) {
-        worker->report.fault = SIM_HOST;
-        snprintf(worker->report.text, sizeof worker->report.text, "host: out of memory");
-        __atomic_store_n(&grid->stop, true, __ATOMIC_RELAXED);
-        return NULL;
-    }
+    sim_cluster *cluster = cluster_or_stop(worker);
     while (!__atomic_load_n(&grid->stop, __ATOMIC_RELAXED)) {
         const uint64_t turn = __atomic_fetch_add(&grid->next, 1, __ATOMIC_RELAXED);
-        if (turn >= grid->blocks) {
+        if (turn >= grid->clusters) {
             break;
         }
-        block_reset(block, block_at(grid, turn));
-        sim_block_run(block);
-        worker->report.warp_instructions += block->instructions;
-        if (block->failed) {
-            __atomic_store_n(&grid->stop, true, __ATOMIC_RELAXED);
+        const uint64_t index = cluster_at(grid, turn);
+        if (start_cluster(grid, index)) {
+            run_cluster(worker, cluster, index);
         }
     }
-    worker->report.lane_instructions = block->lane_instructions;
-    worker->report.macs = block->macs;
-    block_destroy(block);
+    sim_cluster_destroy(cluster);
     return NULL;
+}
+
+/* Those that wait for blocks below theirs go on when these have run; nobody is left to wait for in
+ * the lowest one. */
+bool sim_grid_help(sim_cluster *waiting)
+{
+    sim_worker *worker = waiting->block[0]->worker;
+    sim_grid *grid = worker->grid;
+    uint64_t index = __atomic_load_n(&grid->lowest, __ATOMIC_RELAXED);
+    while (index < grid->clusters && !start_cluster(grid, index)) {
+        ++index;
+    }
+    __atomic_store_n(&grid->lowest, index, __ATOMIC_RELAXED);
+    if (index >= grid->clusters) {
+        return false;
+    }
+    sim_cluster *cluster = cluster_or_stop(worker);
+    if (cluster != NULL) {
+        run_cluster(worker, cluster, index);
+    }
+    if (cluster == NULL || cluster->block[0]->failed) {
+        sim_cluster_fail(waiting);
+    }
+    sim_cluster_destroy(cluster);
+    return true;
 }
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
@@ -246,14 +198,26 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-static void order_blocks(sim_grid *grid)
+static void order_clusters(sim_grid *grid)
 {
     uint64_t mixed = (grid->config->options.seed + 1) * UINT64_C(0xd1342543de82ef95);
     mixed ^= mixed >> 29;
-    grid->first = mixed % grid->blocks;
-    grid->stride = 1 + (mixed >> 20) % grid->blocks;
-    while (common_divisor(grid->stride, grid->blocks) != 1) {
+    grid->first = mixed % grid->clusters;
+    grid->stride = 1 + (mixed >> 20) % grid->clusters;
+    while (common_divisor(grid->stride, grid->clusters) != 1) {
         ++grid->stride;
+    }
+}
+
+static void shape_clusters(sim_grid *grid)
+{
+    grid->clusters = grid->cluster_blocks = 1;
+    for (int i = 0; i < 3; ++i) {
+        grid->cluster[i] = cluster_extent(grid->function, grid->config, i);
+        grid->cluster_blocks *= grid->cluster[i];
+        grid->clusters *= grid->config->grid[i] / grid->cluster[i];
+        grid->explicit_cluster |=
+            grid->config->cluster[i] != 0 || grid->function->info.required_cluster[i] != 0;
     }
 }
 
@@ -262,6 +226,7 @@ static void add_report(sim_report *sum, const sim_report *part)
     sum->warp_instructions += part->warp_instructions;
     sum->lane_instructions += part->lane_instructions;
     sum->macs += part->macs;
+    sum->waited |= part->waited;
     if (sum->fault == SIM_OK && part->fault != SIM_OK) {
         sum->fault = part->fault;
         memcpy(sum->text, part->text, sizeof sum->text);
@@ -276,14 +241,16 @@ bool sim_launch(const sim_function *function, const sim_config *config, sim_repo
         return false;
     }
     sim_grid grid = {.function = function, .config = config};
-    grid.blocks = (uint64_t)config->grid[0] * config->grid[1] * config->grid[2];
-    order_blocks(&grid);
+    shape_clusters(&grid);
+    order_clusters(&grid);
     uint64_t threads = config->options.threads != 0 ? config->options.threads : 1;
-    threads = threads > grid.blocks ? grid.blocks : threads;
+    threads = threads > grid.clusters ? grid.clusters : threads;
     threads = threads > MOST_THREADS ? MOST_THREADS : threads;
     sim_worker *worker = calloc(threads, sizeof *worker);
-    if (worker == NULL || pthread_mutex_init(&grid.atomics, NULL) != 0) {
+    grid.started = calloc(grid.clusters, 1);
+    if (worker == NULL || grid.started == NULL || pthread_mutex_init(&grid.atomics, NULL) != 0) {
         free(worker);
+        free(grid.started);
         report->fault = SIM_HOST;
         snprintf(report->text, sizeof report->text, "host: out of memory");
         return false;
@@ -293,12 +260,12 @@ bool sim_launch(const sim_function *function, const sim_config *config, sim_repo
     for (uint64_t i = 0; i < threads; ++i) {
         worker[i].grid = &grid;
     }
-    /* A thread that cannot be had leaves its blocks to the others. */
+    /* A thread that cannot be had leaves its clusters to the others. */
     while (started < threads &&
-           pthread_create(&worker[started].thread, NULL, run_blocks, &worker[started]) == 0) {
+           pthread_create(&worker[started].thread, NULL, run_clusters, &worker[started]) == 0) {
         ++started;
     }
-    run_blocks(&worker[0]);
+    run_clusters(&worker[0]);
     for (uint64_t i = 1; i < started; ++i) {
         pthread_join(worker[i].thread, NULL);
     }
@@ -307,5 +274,6 @@ bool sim_launch(const sim_function *function, const sim_config *config, sim_repo
     }
     pthread_mutex_destroy(&grid.atomics);
     free(worker);
+    free(grid.started);
     return report->fault == SIM_OK;
 }

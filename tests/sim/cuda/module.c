@@ -222,11 +222,12 @@ static bool load_limits(loader *l, sim_source *s)
         const bool most = sim_take_word(&l->cursor, ".maxntid");
         const bool exactly = !most && sim_take_word(&l->cursor, ".reqntid");
         const bool cluster = !most && !exactly && sim_take_word(&l->cursor, ".reqnctapercluster");
-        const bool other =
-            !most && !exactly && !cluster &&
-            (sim_take_word(&l->cursor, ".minnctapersm") || sim_take_word(&l->cursor, ".maxnreg") ||
-             sim_take_word(&l->cursor, ".maxnctapersm") ||
-             sim_take_word(&l->cursor, ".maxclusterrank"));
+        const bool known = most || exactly || cluster;
+        const bool blocks = !known && sim_take_word(&l->cursor, ".minnctapersm");
+        const bool registers = !known && !blocks && sim_take_word(&l->cursor, ".maxnreg");
+        const bool other = blocks || registers ||
+                           (!known && (sim_take_word(&l->cursor, ".maxnctapersm") ||
+                                       sim_take_word(&l->cursor, ".maxclusterrank")));
         if (sim_take_word(&l->cursor, ".pragma") || sim_take_word(&l->cursor, ".abi_preserve")) {
             take_until(l, ";");
             ++l->cursor.at;
@@ -240,7 +241,10 @@ static bool load_limits(loader *l, sim_source *s)
         }
         if (most || exactly) {
             s->max_threads = triple[0] * triple[1] * triple[2];
+            s->bounded = true;
         }
+        s->min_blocks = blocks ? triple[0] : s->min_blocks;
+        s->max_registers = registers ? triple[0] : s->max_registers;
         if (exactly) {
             memcpy(s->required_block, triple, sizeof triple);
         } else if (cluster) {
@@ -301,6 +305,7 @@ static bool load_target(loader *l)
         (family && m->capability / 10 != m->target / 10)) {
         return load_fail(l, "this chip cannot run the text's .target");
     }
+    m->exact = exact;
     skip_line(l);
     return true;
 }
@@ -441,7 +446,7 @@ bool sim_module_range(const sim_module *module, uint64_t address, sim_range *ran
         const sim_declaration *v = &module->variable[i];
         const uint64_t start = (uint64_t)(uintptr_t)v->data;
         if (v->data != NULL && address >= start && address - start < v->bytes) {
-            *range = (sim_range){start, v->bytes, v->data};
+            *range = (sim_range){.address = start, .bytes = v->bytes, .host = v->data};
             return true;
         }
     }

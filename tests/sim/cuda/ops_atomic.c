@@ -96,6 +96,9 @@ static enum sim_step exec_atomic(sim_warp *warp, const sim_insn *in, uint32_t ma
         }
         memcpy(&result[lane], at, bytes);
         const uint64_t changed = combine(in, result[lane], b[lane], c[lane]);
+        const bool differs = memcmp(at, &changed, bytes) != 0;
+        warp->block->events += differs;
+        warp->block->polls += !differs;
         memcpy(at, &changed, bytes);
     }
     if (lock) {

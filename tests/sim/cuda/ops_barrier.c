@@ -43,7 +43,6 @@ void sim_barrier_check(sim_block *block, uint32_t index)
     if (b->arrived == 0 || b->arrived < expected) {
         return;
     }
-    uint32_t released = 0;
     for (uint32_t i = 0; i < block->warps; ++i) {
         sim_warp *warp = &block->warp[i];
         for (uint32_t j = 0; j < warp->groups; ++j) {
@@ -52,14 +51,11 @@ void sim_barrier_check(sim_block *block, uint32_t index)
                 continue;
             }
             deliver_votes(warp, g, b);
-            sim_race_release(warp, b);
-            released += (uint32_t)__builtin_popcount(g->mask);
+            sim_race_acquire(warp, &b->clock, block);
             g->state = SIM_RUNS;
         }
     }
-    if (released == alive) {
-        sim_race_epoch(block);
-    }
+    ++block->events;
     memset(b, 0, sizeof *b);
 }
 
@@ -113,7 +109,8 @@ static enum sim_step exec_barrier(sim_warp *warp, const sim_insn *in, uint32_t m
         b->votes += (uint32_t)__builtin_popcount(mask);
         b->votes_true += (uint32_t)__builtin_popcount(votes);
     }
-    sim_race_arrive(warp, b);
+    sim_race_publish(warp, &b->clock, block);
+    sim_race_tick(warp);
     const uint32_t pc = g->pc + 1;
     if (mask != g->mask) {
         sim_move_lanes(warp, g->mask & ~mask, pc);
@@ -137,6 +134,9 @@ bool sim_decode_barrier(sim_linker *linker, sim_insn *in)
 {
     static const char *const kinds[] = {"sync", "arrive", "red", NULL};
     static const char *const reductions[] = {"and", "or", "popc", NULL};
+    if (sim_take(linker, "cluster")) {
+        return sim_decode_cluster_barrier(linker, in);
+    }
     if (sim_take(linker, "warp")) {
         in->exec = exec_warp_sync;
         return sim_take(linker, "sync") && sim_operands(linker, in, "w");

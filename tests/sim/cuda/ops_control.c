@@ -5,6 +5,7 @@
  */
 #include "decode.h"
 #include "machine.h"
+#include "wgmma.h"
 
 static enum sim_step exec_branch(sim_warp *warp, const sim_insn *in, uint32_t mask)
 {
@@ -48,7 +49,9 @@ static enum sim_step exec_indexed(sim_warp *warp, const sim_insn *in, uint32_t m
 
 static enum sim_step exec_exit(sim_warp *warp, const sim_insn *in, uint32_t mask)
 {
-    (void)in;
+    if (!sim_wgmma_leave(warp, in)) {
+        return SIM_MOVED;
+    }
     sim_group *g = &warp->group[warp->current];
     if (mask != g->mask) {
         const uint32_t stay = g->mask & ~mask;
@@ -293,6 +296,14 @@ static enum sim_step exec_sleep(sim_warp *warp, const sim_insn *in, uint32_t mas
     return SIM_YIELD;
 }
 
+static enum sim_step exec_fence(sim_warp *warp, const sim_insn *in, uint32_t mask)
+{
+    (void)in;
+    (void)mask;
+    sim_race_fence_threads(warp);
+    return SIM_NEXT;
+}
+
 static void take_all(sim_linker *linker)
 {
     for (uint32_t i = 1; i < linker->parts; ++i) {
@@ -304,9 +315,13 @@ bool sim_decode_fence(sim_linker *linker, sim_insn *in)
 {
     static const char *const kinds[] = {"sc", "acq_rel", "acquire", "release", NULL};
     static const char *const levels[] = {"cta", "cluster", "gpu", "gl", "sys", NULL};
+    if (linker->parts > 1 &&
+        (strcmp(linker->part[1], "proxy") == 0 || strcmp(linker->part[1], "mbarrier_init") == 0)) {
+        return sim_decode_proxy_fence(linker, in);
+    }
     sim_take_of(linker, kinds);
     sim_take_of(linker, levels);
-    in->exec = exec_nothing;
+    in->exec = exec_fence;
     return sim_operands(linker, in, "");
 }
 

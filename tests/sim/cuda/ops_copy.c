@@ -5,17 +5,16 @@
  */
 #include <stdlib.h>
 
+#include "bulk.h"
 #include "decode.h"
-#include "machine.h"
-#include "parse.h"
 
 static bool land(sim_warp *warp, sim_copy *copy)
 {
     sim_block *block = warp->block;
     uint8_t *to = block->shared + copy->target;
     if (copy->from_source != 0) {
-        const uint8_t *from =
-            sim_reach_global(warp, copy->in, copy->lane, copy->source, copy->from_source);
+        const uint8_t *from = sim_reach_global(warp, copy->in, copy->lane, copy->source,
+                                               copy->from_source, SIM_READS, sim_is_early(warp));
         if (from == NULL) {
             return false;
         }
@@ -34,7 +33,8 @@ static bool settle(sim_warp *warp, sim_copy *copy)
         return false;
     }
     memset(block->state + copy->target, SIM_BYTE_SET, copy->bytes);
-    return sim_race_write(warp, copy->in, copy->lane, copy->target, copy->bytes, false);
+    return sim_race_write(warp, copy->in, copy->lane, (sim_place){block, copy->target}, copy->bytes,
+                          false);
 }
 
 void sim_copy_land_random(sim_warp *warp)
@@ -60,30 +60,36 @@ static bool issue(sim_warp *warp, const sim_insn *in, int lane, uint32_t bytes,
         return sim_fault(warp, in, lane, SIM_MEMORY, "%u bytes from the source for a copy of %u",
                          from_source, bytes);
     }
-    const uint32_t offset = sim_shared_offset(warp, in, lane, target, bytes);
-    if (offset == UINT32_MAX ||
-        (from_source != 0 && sim_reach_global(warp, in, lane, source, from_source) == NULL)) {
+    sim_place place;
+    if (!sim_shared_place(warp, in, lane, target, bytes, &place) ||
+        (from_source != 0 && sim_reach_global(warp, in, lane, source, from_source, SIM_READS,
+                                              sim_is_early(warp)) == NULL)) {
         return false;
     }
-    if (memchr(block->state + offset, SIM_BYTE_PENDING, bytes) != NULL) {
-        return sim_fault(warp, in, lane, SIM_RACE,
-                         "shared offset %u is the target of another cp.async that has not been "
-                         "waited for",
-                         offset);
+    const uint32_t offset = place.offset;
+    if (place.block != block) {
+        return sim_fault(warp, in, lane, SIM_MEMORY, "a cp.async into another block");
     }
-    if (!sim_race_write(warp, in, lane, offset, bytes, false)) {
+    for (uint32_t i = 0; i < bytes; ++i) {
+        if (block->state[offset + i] >= SIM_BYTE_COPIED) {
+            return sim_fault(warp, in, lane, SIM_RACE, "shared offset %u %s", offset,
+                             sim_held_by(block->state + offset, bytes));
+        }
+    }
+    if (!sim_race_write(warp, in, lane, place, bytes, false)) {
         return false;
     }
     if (!sim_grow((void **)&warp->copy, warp->copies, &warp->copy_room, sizeof *warp->copy)) {
         return sim_fault(warp, in, lane, SIM_HOST, "out of memory");
     }
-    memset(block->state + offset, SIM_BYTE_PENDING, bytes);
+    memset(block->state + offset, SIM_BYTE_COPIED, bytes);
     warp->copy[warp->copies++] = (sim_copy){.source = source,
                                             .target = offset,
                                             .bytes = (uint8_t)bytes,
                                             .from_source = (uint8_t)from_source,
                                             .lane = (uint8_t)lane,
                                             .group = warp->copy_group[lane],
+                                            .number = warp->copies_issued++,
                                             .in = in};
     return true;
 }
@@ -138,6 +144,84 @@ static enum sim_step exec_wait(sim_warp *warp, const sim_insn *in, uint32_t mask
     return SIM_NEXT;
 }
 
+/* ---- arrivals at an mbarrier when the copies have landed ---- */
+
+/* What was copied is known to those who know the lane's time when it asked. */
+static bool settle_at(sim_warp *warp, sim_copy *copy, const sim_clock *clock)
+{
+    sim_block *block = warp->block;
+    if (!copy->landed && !land(warp, copy)) {
+        return false;
+    }
+    memset(block->state + copy->target, SIM_BYTE_SET, copy->bytes);
+    sim_race_landed(block, copy->target, copy->bytes, warp->member, clock->at[warp->member]);
+    return true;
+}
+
+bool sim_copy_arrived(sim_flight *f)
+{
+    sim_warp *warp = f->warp;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < warp->copies; ++i) {
+        sim_copy *copy = &warp->copy[i];
+        if (copy->lane != f->lane || copy->number >= f->copies) {
+            warp->copy[kept++] = *copy;
+        } else if (!settle_at(warp, copy, f->clock)) {
+            return false;
+        }
+    }
+    warp->copies = kept;
+    sim_block *home = f->shared.block;
+    sim_race_join(&home->async->mbarrier[f->mbarrier]->arriving, f->clock,
+                  home == warp->block ? home->clocks : home->first_channel);
+    return sim_mbarrier_arrive(warp, f->in, f->lane, f->shared, f->mbarrier, 1);
+}
+
+static bool ask_arrival(sim_warp *warp, const sim_insn *in, int lane)
+{
+    sim_place place;
+    uint32_t slot;
+    if (!sim_mbarrier_at(warp, in, lane, sim_address(warp, &in->arg[0], lane), &place, &slot)) {
+        return false;
+    }
+    sim_flight *f = sim_flight_new(warp, in, lane, SIM_FLIGHT_ARRIVE, place);
+    if (f == NULL) {
+        return false;
+    }
+    f->clock = malloc(sizeof *f->clock);
+    if (f->clock == NULL) {
+        return sim_fault(warp, in, lane, SIM_HOST, "out of memory");
+    }
+    *f->clock = warp->clock;
+    f->mbarrier = slot;
+    f->copies = warp->copies_issued;
+    if (in->mode == 0) {
+        /* Without .noinc the phase waits for this one on top. */
+        ++place.block->async->mbarrier[slot]->pending;
+    }
+    return true;
+}
+
+static enum sim_step exec_arrival(sim_warp *warp, const sim_insn *in, uint32_t mask)
+{
+    for (; mask != 0; mask &= mask - 1) {
+        if (!ask_arrival(warp, in, __builtin_ctz(mask))) {
+            break;
+        }
+    }
+    sim_race_tick(warp);
+    return SIM_NEXT;
+}
+
+static bool decode_arrival(sim_linker *linker, sim_insn *in)
+{
+    static const char *const spaces[] = {"shared", "shared::cta", NULL};
+    in->mode = sim_take(linker, "noinc");
+    in->space = sim_take_of(linker, spaces) < 0 ? SIM_SPACE_GENERIC : SIM_SPACE_SHARED;
+    in->exec = exec_arrival;
+    return sim_take(linker, "arrive") && sim_take(linker, "b64") && sim_operands(linker, in, "m");
+}
+
 static bool decode_wait(sim_linker *linker, sim_insn *in)
 {
     in->exec = exec_wait;
@@ -151,6 +235,12 @@ bool sim_decode_copy(sim_linker *linker, sim_insn *in)
     static const char *const caches[] = {"ca", "cg", NULL};
     if (!sim_take(linker, "async")) {
         return false;
+    }
+    if (sim_take(linker, "bulk")) {
+        return sim_decode_bulk(linker, in);
+    }
+    if (sim_take(linker, "mbarrier")) {
+        return decode_arrival(linker, in);
     }
     if (sim_take(linker, "commit_group")) {
         in->exec = exec_commit;

@@ -22,6 +22,7 @@ static const sim_operand *element(const sim_insn *in, const sim_operand *o, unsi
 static enum sim_step exec_load(sim_warp *warp, const sim_insn *in, uint32_t mask)
 {
     const unsigned bits = sim_type_bits((enum sim_type)in->type), bytes = bits / 8;
+    warp->block->polls += in->mode;
     const bool extend = sim_type_signed((enum sim_type)in->type) && bits < 64;
     const uint8_t *at[SIM_LANES] = {NULL};
     for (uint32_t left = mask; left != 0; left &= left - 1) {
@@ -137,9 +138,24 @@ static bool right_count(const sim_insn *in, const sim_operand *value)
                            : value->kind == SIM_VECTOR && value->elements == in->vector;
 }
 
+/* Whether the load may look at a flag that another thread is to set. */
+static bool may_poll(const sim_linker *linker)
+{
+    static const char *const orders[] = {"volatile", "relaxed", "acquire", "mmio", NULL};
+    for (uint32_t i = 1; i < linker->parts; ++i) {
+        for (int j = 0; orders[j] != NULL; ++j) {
+            if (strcmp(linker->part[i], orders[j]) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool sim_decode_load(sim_linker *linker, sim_insn *in)
 {
     bool policy;
+    in->mode = may_poll(linker);
     if (in->args < 2 || !take_access(linker, in, &in->arg[1], &policy) ||
         !right_count(in, &in->arg[0])) {
         return false;
@@ -153,8 +169,8 @@ bool sim_decode_load(sim_linker *linker, sim_insn *in)
 bool sim_decode_store(sim_linker *linker, sim_insn *in)
 {
     bool policy;
-    if (sim_take(linker, "async") || sim_take(linker, "bulk")) {
-        return false;
+    if (sim_take(linker, "async")) {
+        return sim_decode_send(linker, in);
     }
     if (in->args < 2 || !take_access(linker, in, &in->arg[0], &policy) ||
         !right_count(in, &in->arg[1])) {

@@ -105,38 +105,47 @@ static int fp8_order(int k)
     return (k % 4 >> 1) * 16 + k / 4 * 2 + (k & 1);
 }
 
+typedef struct operands {
+    sim_tile_a a;
+    sim_tile_b b;
+    sim_tile_c c;
+    int k;
+} operands;
+
 static void fill_tile(const sim_insn *in, const fragment *fa, const fragment *fb, bool reorder,
-                      sim_tile *tile)
+                      operands *tile)
 {
     const unsigned bits = sim_type_bits((enum sim_type)in->from);
     const int elements = (int)(32 / bits);
-    tile->a_type = (enum sim_type)in->from;
-    tile->b_type = (enum sim_type)in->mode2;
+    tile->a.type = (enum sim_type)in->from;
+    tile->b.type = (enum sim_type)in->mode2;
     tile->k = in->vector;
     for (int lane = 0; lane < SIM_LANES; ++lane) {
         const int g = lane / 4, t = lane % 4;
         for (int i = 0; i < tile->k / (4 * elements); ++i) {
             for (int j = 0; j < elements; ++j) {
                 const int at = (t + 4 * i) * elements + j, k = reorder ? fp8_order(at) : at;
-                tile->a[g][k] = (uint16_t)element_of(fa->lane[2 * i][lane], j, bits);
-                tile->a[g + 8][k] = (uint16_t)element_of(fa->lane[2 * i + 1][lane], j, bits);
-                tile->b[k][g] = (uint16_t)element_of(fb->lane[i][lane], j, bits);
+                tile->a.code[g][k] = (uint16_t)element_of(fa->lane[2 * i][lane], j, bits);
+                tile->a.code[g + 8][k] = (uint16_t)element_of(fa->lane[2 * i + 1][lane], j, bits);
+                tile->b.code[k][g] = (uint16_t)element_of(fb->lane[i][lane], j, bits);
             }
         }
     }
+    sim_tile_split_a(&tile->a, tile->k);
+    sim_tile_split_b(&tile->b, tile->k);
 }
 
 /* Column and row of element j of a lane's accumulators. */
-static float *accumulator(sim_tile *tile, int lane, int j)
+static float *accumulator(sim_tile_c *c, int lane, int j)
 {
-    return &tile->c[lane / 4 + 8 * (j >> 1)][2 * (lane % 4) + (j & 1)];
+    return &c->addend[lane / 4 + 8 * (j >> 1)][2 * (lane % 4) + (j & 1)];
 }
 
-static void read_accumulators(const fragment *fc, bool half, sim_tile *tile)
+static void read_accumulators(const fragment *fc, bool half, sim_tile_c *c)
 {
     for (int lane = 0; lane < SIM_LANES; ++lane) {
         for (int j = 0; j < 4; ++j) {
-            *accumulator(tile, lane, j) =
+            *accumulator(c, lane, j) =
                 half ? sim_from_f16(element_of(fc->lane[j >> 1][lane], j & 1, 16))
                      : sim_f32(fc->lane[j][lane]);
         }
@@ -144,13 +153,13 @@ static void read_accumulators(const fragment *fc, bool half, sim_tile *tile)
 }
 
 static void write_accumulators(sim_warp *warp, const sim_insn *in, uint32_t mask,
-                               const sim_tile *tile, unsigned kept)
+                               const sim_tile_c *c, unsigned kept)
 {
     const bool half = in->type == SIM_F16;
     uint32_t r[4][SIM_LANES] = {{0}};
     for (int lane = 0; lane < SIM_LANES; ++lane) {
         for (int j = 0; j < 4; ++j) {
-            const double sum = tile->sum[lane / 4 + 8 * (j >> 1)][2 * (lane % 4) + (j & 1)];
+            const double sum = c->sum[lane / 4 + 8 * (j >> 1)][2 * (lane % 4) + (j & 1)];
             if (half) {
                 r[j >> 1][lane] |= sim_tensor_f16(sum) << (16 * (j & 1));
             } else {
@@ -165,7 +174,7 @@ static void write_accumulators(sim_warp *warp, const sim_insn *in, uint32_t mask
 
 static enum sim_step exec_float(sim_warp *warp, const sim_insn *in, uint32_t mask)
 {
-    static _Thread_local sim_tile tile;
+    static _Thread_local operands tile;
     const bool fp8 = sim_type_bits((enum sim_type)in->from) == 8;
     const bool narrow = fp8 && warp->block->config->capability == 89;
     const bool emulated = fp8 && !narrow;
@@ -176,21 +185,21 @@ static enum sim_step exec_float(sim_warp *warp, const sim_insn *in, uint32_t mas
     read_fragment(warp, &in->arg[3], &fc);
     fill_tile(in, &fa, &fb, emulated, &tile);
     if (emulated) {
-        memset(tile.c, 0, sizeof tile.c);
+        memset(&tile.c, 0, sizeof tile.c);
     } else {
-        read_accumulators(&fc, in->type == SIM_F16, &tile);
+        read_accumulators(&fc, in->type == SIM_F16, &tile.c);
     }
-    sim_tile_multiply(&tile, rule);
+    sim_tile_multiply(&tile.a, &tile.b, tile.k, &tile.c, rule);
     if (emulated) {
-        read_accumulators(&fc, in->type == SIM_F16, &tile);
+        read_accumulators(&fc, in->type == SIM_F16, &tile.c);
         for (int row = 0; row < SIM_TILE_M; ++row) {
             for (int n = 0; n < SIM_TILE_N; ++n) {
-                const float sum = sim_tensor_f32(tile.sum[row][n], rule->kept);
-                tile.sum[row][n] = sim_f32(sim_result32(tile.c[row][n] + sum));
+                const float sum = sim_tensor_f32(tile.c.sum[row][n], rule->kept);
+                tile.c.sum[row][n] = sim_f32(sim_result32(tile.c.addend[row][n] + sum));
             }
         }
     }
-    write_accumulators(warp, in, mask, &tile, rule->kept);
+    write_accumulators(warp, in, mask, &tile.c, rule->kept);
     warp->block->macs += (uint64_t)SIM_TILE_M * SIM_TILE_N * (uint64_t)tile.k;
     return SIM_NEXT;
 }

@@ -30,11 +30,14 @@ typedef struct sim_source {
     const char *body; /* after its brace; NULL for a mere declaration */
     uint32_t line;
     unsigned max_threads, required_block[3], required_cluster[3];
+    bool bounded;                       /* max_threads was given */
+    unsigned min_blocks, max_registers; /* .minnctapersm, .maxnreg, or 0 */
 } sim_source;
 
 struct sim_module {
     sim_arena arena;
     unsigned version, target, capability;
+    bool exact; /* .target sm_90a */
     sim_declaration *variable;
     uint32_t variables, variable_room;
     sim_source *source;

@@ -66,6 +66,7 @@ enum sim_space {
 /* Shared and local memory begin here, so that a null pointer hits nothing. A block of rank r of a
  * cluster has its shared memory at r << 24. */
 #define SIM_SHARED_BASE 1024u
+#define SIM_RANK_SHIFT  24
 #define SIM_LOCAL_BASE  64u
 
 enum sim_kind {
@@ -106,6 +107,7 @@ enum sim_step {
     SIM_MOVED, /* the instruction set the program counters itself */
     SIM_YIELD, /* on to the next instruction, in a later slice */
     SIM_RETRY, /* lanes are missing: again when others have come */
+    SIM_PARK,  /* an mbarrier's phase is not over: again when it is */
 };
 
 typedef enum sim_step sim_exec(sim_warp *warp, const sim_insn *in, uint32_t mask);
@@ -129,7 +131,10 @@ struct sim_insn {
     uint8_t round;                /* enum sim_round */
     uint8_t result_bits;          /* that lane-by-lane functions are cut to */
     uint8_t need;                 /* enum sim_need */
+    bool cluster;                 /* .shared::cluster: another block's memory as well */
     bool ftz, sat, relu, carries; /* carries: uninitialised bits pass through, as in mov */
+    bool lanewise; /* a lane's results depend on its registers only: what was never written makes
+                      results that were never written */
     bool has_guard, guard_not;
     uint32_t guard, guard_reg; /* predicate slot and register number */
     uint32_t target;           /* of branches and calls; row of a class's table */
@@ -154,6 +159,11 @@ typedef struct sim_callee {
     uint32_t params, results;
 } sim_callee;
 
+/* Of a function's immediates. */
+typedef struct sim_slot {
+    uint32_t at, width;
+} sim_slot;
+
 typedef struct sim_special {
     uint8_t code; /* enum sim_special_code of special.c */
     uint8_t width;
@@ -169,10 +179,14 @@ struct sim_function {
     uint32_t predicates; /* numbers given */
     uint32_t *pool;      /* immediates, one value a lane */
     uint32_t pool_words;
+    sim_slot *shared_slot; /* those that are addresses of shared memory */
+    uint32_t shared_slots;
     uint32_t callees;
     uint32_t dynamic_base; /* offset of dynamic shared memory */
     sim_special special[64];
     uint32_t specials;
+    bool has_wgmma;
+    uint32_t launch_registers; /* a thread, as the compiler has to assume; 0: it cannot know */
     const sim_module *module;
 };
 

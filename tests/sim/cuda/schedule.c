@@ -6,10 +6,15 @@
  */
 #include <stdio.h>
 
-#include "machine.h"
+#include "async.h"
+#include "grid.h"
 #include "parse.h"
+#include "wgmma.h"
 
 enum { LONGEST_SLICE = 96 };
+/* Looks at what may be a flag, without an event between, after which a block is taken to wait for a
+ * copy, or for another block; and instructions after which it does so in vain. */
+enum { POLLS_FOR_COPY = 24, POLLS_FOR_BLOCK = 200, IN_VAIN = 100000000 };
 
 /* A group that came to an instruction where another one is, or waits, becomes one with it. */
 static void merge_groups(sim_warp *warp)
@@ -22,6 +27,7 @@ static void merge_groups(sim_warp *warp)
         }
         g->mask |= other->mask;
         g->state = SIM_RUNS;
+        g->expired |= other->expired;
         warp->group[i] = warp->group[--warp->groups];
         if (warp->current == warp->groups) {
             warp->current = i;
@@ -55,7 +61,7 @@ void sim_move_lanes(sim_warp *warp, uint32_t lanes, uint32_t pc)
         return;
     }
     g->mask &= ~lanes;
-    warp->group[warp->groups++] = (sim_group){pc, lanes, SIM_RUNS, 0};
+    warp->group[warp->groups++] = (sim_group){.pc = pc, .mask = lanes, .state = SIM_RUNS};
 }
 
 void sim_exit_lanes(sim_warp *warp, uint32_t lanes)
@@ -70,6 +76,7 @@ void sim_exit_lanes(sim_warp *warp, uint32_t lanes)
     for (uint32_t i = 0; i < SIM_BARRIERS; ++i) {
         sim_barrier_check(warp->block, i);
     }
+    sim_cluster_check(warp->block->cluster);
 }
 
 /* The group to run next: the one furthest behind, at times another; false when all wait. */
@@ -94,16 +101,16 @@ static bool choose_group(sim_warp *warp, bool any)
     return best != UINT32_MAX;
 }
 
-static bool read_unset(sim_warp *warp, const sim_insn *in, uint32_t mask)
+/* Lanes whose results come from registers that were never written: compilers compute ahead of a
+ * choice what it may not choose. Other instructions may not read such registers. */
+static bool find_unset(sim_warp *warp, const sim_insn *in, uint32_t mask, uint32_t *unset)
 {
     for (uint32_t i = 0; i < in->read_count; ++i) {
-        const uint32_t missing = mask & ~warp->written[in->reads[i]];
-        if (missing != 0) {
-            return sim_fault(warp, in, __builtin_ctz(missing), SIM_UNSET,
-                             "a source register was never written");
-        }
+        *unset |= mask & ~warp->written[in->reads[i]];
     }
-    return true;
+    return *unset == 0 || in->lanewise ? true
+                                       : sim_fault(warp, in, __builtin_ctz(*unset), SIM_UNSET,
+                                                   "a source register was never written");
 }
 
 static uint32_t guarded(sim_warp *warp, const sim_insn *in, uint32_t mask)
@@ -140,8 +147,13 @@ static bool run_instruction(sim_warp *warp, bool strict)
         return sim_fault(warp, in, -1, SIM_DIVERGED, "the lanes 0x%08x have left", ~mask);
     }
     ++block->instructions;
-    block->lane_instructions += (uint32_t)__builtin_popcount(mask);
-    if (block->failed || (strict && !in->carries && !read_unset(warp, in, mask))) {
+    block->lane_instructions +=
+        mask == SIM_ALL_LANES ? SIM_LANES : (uint32_t)__builtin_popcount(mask);
+    uint32_t unset = 0;
+    if (block->failed || (strict && !in->carries && !find_unset(warp, in, mask, &unset))) {
+        return false;
+    }
+    if (warp->wgmma != NULL && mask != 0 && !sim_wgmma_touch(warp, in)) {
         return false;
     }
     enum sim_step step = SIM_NEXT;
@@ -149,7 +161,8 @@ static bool run_instruction(sim_warp *warp, bool strict)
         step = in->exec(warp, in, mask);
         if (!in->carries) {
             for (uint32_t i = 0; i < in->write_count; ++i) {
-                warp->written[in->writes[i]] |= mask;
+                uint32_t *written = &warp->written[in->writes[i]];
+                *written = (*written | mask) & ~unset;
             }
         }
     }
@@ -160,6 +173,9 @@ static bool run_instruction(sim_warp *warp, bool strict)
         break;
     case SIM_RETRY:
         warp->group[warp->current].state = SIM_WAITS_LANES;
+        break;
+    case SIM_PARK:
+        warp->group[warp->current].state = SIM_WAITS_PHASE;
         break;
     case SIM_MOVED:
         break;
@@ -189,6 +205,11 @@ static void run_slice(sim_warp *warp)
         sim_random(block) % 4 == 0) {
         sim_copy_land_random(warp);
     }
+    sim_async_slice(block);
+    if (warp->wgmma != NULL && block->config->options.delay == SIM_DELAY_RANDOM &&
+        sim_random(block) % 4 == 0) {
+        sim_wgmma_advance(warp);
+    }
     uint32_t left = 1 + sim_random(block) % LONGEST_SLICE;
     while (left-- != 0 && run_instruction(warp, strict)) {
     }
@@ -209,39 +230,56 @@ static const sim_insn *where(const sim_warp *warp, const sim_group *g)
     return &warp->function->code[g->state == SIM_WAITS_BARRIER ? g->pc - 1 : g->pc];
 }
 
-/* Nobody can run: says who waits where. A collective that lacks lanes is the likelier culprit. */
-static void report_stuck(sim_block *block)
-{
-    sim_warp *culprit = NULL;
-    const sim_group *at = NULL;
+/* What the block's warps wait for, behind the text; and the likeliest culprit: a collective that
+ * lacks lanes. */
+typedef struct stuck {
+    sim_warp *warp;
+    const sim_group *at;
     char text[800];
-    size_t used = 0;
-    text[0] = 0;
+    size_t used;
+} stuck;
+
+static void look_where(sim_block *block, stuck *s)
+{
     for (uint32_t i = 0; i < block->warps; ++i) {
         sim_warp *warp = &block->warp[i];
         for (uint32_t j = 0; j < warp->groups; ++j) {
             const sim_group *g = &warp->group[j];
             const bool better =
-                at == NULL || (at->state == SIM_WAITS_BARRIER && g->state == SIM_WAITS_LANES);
-            culprit = better ? warp : culprit;
-            at = better ? g : at;
-            if (used < sizeof text - 1) {
+                s->at == NULL || (s->at->state != SIM_WAITS_LANES && g->state == SIM_WAITS_LANES);
+            s->warp = better ? warp : s->warp;
+            s->at = better ? g : s->at;
+            if (s->used < sizeof s->text - 1) {
                 const sim_insn *in = where(warp, g);
-                const int n = snprintf(text + used, sizeof text - used,
-                                       "%swarp %u lanes 0x%08x line %u `%.40s`",
-                                       used != 0 ? "; " : "", i, g->mask, in->line, in->text);
-                used += n > 0 ? (size_t)n : 0;
+                const char *const between = s->used != 0 ? "; " : "";
+                const int n = block->cluster->blocks == 1
+                                  ? snprintf(s->text + s->used, sizeof s->text - s->used,
+                                             "%swarp %u lanes 0x%08x line %u `%.40s`", between, i,
+                                             g->mask, in->line, in->text)
+                                  : snprintf(s->text + s->used, sizeof s->text - s->used,
+                                             "%sblock %u warp %u lanes 0x%08x line %u `%.40s`",
+                                             between, block->rank, i, g->mask, in->line, in->text);
+                s->used += n > 0 ? (size_t)n : 0;
             }
         }
     }
-    if (culprit == NULL) {
+}
+
+/* Nobody can run: says who waits where. */
+static void report_stuck(const sim_cluster *cluster)
+{
+    stuck s = {.text = ""};
+    for (uint32_t i = 0; i < cluster->blocks; ++i) {
+        look_where(cluster->block[i], &s);
+    }
+    if (s.warp == NULL) {
         return;
     }
-    const bool lanes = at->state == SIM_WAITS_LANES;
-    sim_fault(culprit, where(culprit, at), -1, lanes ? SIM_DIVERGED : SIM_DEADLOCK,
+    const bool lanes = s.at->state == SIM_WAITS_LANES;
+    sim_fault(s.warp, where(s.warp, s.at), -1, lanes ? SIM_DIVERGED : SIM_DEADLOCK,
               lanes ? "only lanes 0x%08x of 0x%08x came. %s"
                     : "nobody can go on (lanes 0x%08x of 0x%08x). %s",
-              at->mask, culprit->alive, text);
+              s.at->mask, s.warp->alive, s.text);
 }
 
 static bool over_limit(sim_block *block)
@@ -260,26 +298,110 @@ static bool over_limit(sim_block *block)
     return true;
 }
 
-void sim_block_run(sim_block *block)
+/* Lets a copy of some block land, or waits give up. False when there are none. */
+static bool force_any(const sim_cluster *cluster, bool (*force)(sim_block *))
 {
-    for (uint32_t i = 0; i < block->warps; ++i) {
-        sim_special_fill(&block->warp[i]);
+    const uint32_t first = sim_random(cluster->block[0]) % cluster->blocks;
+    for (uint32_t i = 0; i < cluster->blocks; ++i) {
+        if (force(cluster->block[(first + i) % cluster->blocks])) {
+            return true;
+        }
     }
-    while (!block->failed && !over_limit(block)) {
-        uint32_t ready[SIM_MAX_WARPS], count = 0, left = 0;
-        for (uint32_t i = 0; i < block->warps; ++i) {
-            left += block->warp[i].groups != 0;
-            if (can_run(&block->warp[i])) {
-                ready[count++] = i;
+    return false;
+}
+
+static void forget_polls(sim_cluster *cluster, uint32_t kept)
+{
+    for (uint32_t i = 0; i < cluster->blocks; ++i) {
+        cluster->block[i]->polls = i == 0 ? kept : 0;
+    }
+}
+
+/* Warps run and nothing changes: they may read a flag again and again that a copy that has not
+ * landed keeps another warp from setting, or another block. */
+static void help_quiet(sim_cluster *cluster)
+{
+    uint64_t events = 0, instructions = 0;
+    uint32_t polls = 0;
+    for (uint32_t i = 0; i < cluster->blocks; ++i) {
+        events += cluster->block[i]->events;
+        instructions += cluster->block[i]->instructions;
+        polls += cluster->block[i]->polls;
+    }
+    if (cluster->events_seen != events) {
+        cluster->events_seen = events;
+        cluster->quiet_since = instructions;
+        forget_polls(cluster, 0);
+        return;
+    }
+    if (polls > POLLS_FOR_COPY && force_any(cluster, sim_async_force)) {
+        return;
+    }
+    if (polls > POLLS_FOR_BLOCK) {
+        forget_polls(cluster, POLLS_FOR_COPY);
+        sim_grid_help(cluster);
+    }
+    if (instructions - cluster->quiet_since > IN_VAIN && cluster->block[0]->grid->threads == 1) {
+        report_stuck(cluster);
+    }
+}
+
+/* Nothing of a block is left to run. */
+static void end_block(sim_block *block)
+{
+    block->left = true;
+    sim_async_end(block);
+    sim_registers_end(block);
+}
+
+/* Warps that can run; those of blocks that have left are no more. */
+static uint32_t find_ready(const sim_cluster *cluster, sim_warp **ready, uint32_t *left)
+{
+    uint32_t count = 0;
+    *left = 0;
+    for (uint32_t i = 0; i < cluster->blocks; ++i) {
+        sim_block *block = cluster->block[i];
+        uint32_t alive = 0;
+        for (uint32_t j = 0; j < block->warps && !block->left; ++j) {
+            alive += block->warp[j].groups != 0;
+            if (can_run(&block->warp[j])) {
+                ready[count++] = &block->warp[j];
             }
         }
-        if (left == 0) {
+        if (alive == 0 && !block->left) {
+            end_block(block);
+        }
+        *left += alive;
+    }
+    return count;
+}
+
+void sim_cluster_run(sim_cluster *cluster)
+{
+    sim_warp *ready[SIM_MAX_WARPS * SIM_MOST_BLOCKS];
+    sim_block *first = cluster->block[0];
+    for (uint32_t i = 0; i < cluster->blocks; ++i) {
+        for (uint32_t j = 0; j < first->warps; ++j) {
+            sim_special_fill(&cluster->block[i]->warp[j]);
+        }
+    }
+    while (!first->failed) {
+        uint32_t left = 0;
+        const uint32_t count = find_ready(cluster, ready, &left);
+        if (left == 0 || first->failed) {
             return;
         }
         if (count == 0) {
-            report_stuck(block);
+            if (force_any(cluster, sim_async_force) || force_any(cluster, sim_async_expire)) {
+                continue;
+            }
+            report_stuck(cluster);
             return;
         }
-        run_slice(&block->warp[ready[sim_random(block) % count]]);
+        sim_warp *warp = ready[sim_random(first) % count];
+        run_slice(warp);
+        if (!over_limit(warp->block)) {
+            help_quiet(cluster);
+        }
     }
 }

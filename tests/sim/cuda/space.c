@@ -16,7 +16,7 @@ bool sim_fault(sim_warp *warp, const sim_insn *in, int lane, enum sim_fault faul
     if (block->failed) {
         return false;
     }
-    block->failed = true;
+    sim_cluster_fail(block->cluster);
     char what[900], where[32] = "";
     va_list arguments;
     va_start(arguments, format);
@@ -82,15 +82,16 @@ void sim_put_predicate(sim_warp *warp, const sim_operand *o, uint32_t mask, uint
     }
 }
 
-uint8_t *sim_reach_global(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
-                          uint64_t bytes)
+/* The allocation around an address, from those that were met last. NULL after a fault. */
+static const sim_range *range_of(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                                 uint64_t bytes)
 {
     sim_block *block = warp->block;
     for (uint32_t i = 0; i < block->recent_count; ++i) {
         const sim_range *r = &block->recent[i];
         const uint64_t offset = address - r->address;
         if (offset < r->bytes && bytes <= r->bytes - offset) {
-            return r->host + offset;
+            return r;
         }
     }
     sim_range range;
@@ -114,22 +115,101 @@ uint8_t *sim_reach_global(sim_warp *warp, const sim_insn *in, int lane, uint64_t
     const uint32_t kept = block->recent_count < SIM_RECENT ? block->recent_count++ : SIM_RECENT - 1;
     memmove(block->recent + 1, block->recent, kept * sizeof range);
     block->recent[0] = range;
-    return range.host + offset;
+    return &block->recent[0];
 }
 
-uint32_t sim_shared_offset(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
-                           uint32_t bytes)
+uint8_t *sim_reach_global(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                          uint64_t bytes, enum sim_access access, bool early)
 {
-    const sim_block *block = warp->block;
-    const uint32_t offset = (uint32_t)address - SIM_SHARED_BASE;
-    if ((uint32_t)address < SIM_SHARED_BASE || offset > block->shared_bytes ||
-        bytes > block->shared_bytes - offset) {
-        sim_fault(warp, in, lane, SIM_MEMORY,
-                  "shared offset %lld (%u bytes) lies outside of the block's %u bytes",
-                  (long long)(int32_t)offset, bytes, block->shared_bytes);
-        return UINT32_MAX;
+    const sim_range *r = range_of(warp, in, lane, address, bytes);
+    if (r == NULL) {
+        return NULL;
     }
-    return offset;
+    const uint64_t offset = address - r->address;
+    const bool fine =
+        r->written == NULL || sim_grid_access(warp, in, lane, r, offset, bytes, access, early);
+    return fine ? r->host + offset : NULL;
+}
+
+sim_block *sim_peer(sim_warp *warp, const sim_insn *in, int lane, uint32_t rank)
+{
+    const sim_cluster *cluster = warp->block->cluster;
+    sim_block *home = rank < cluster->blocks ? cluster->block[rank] : NULL;
+    if (home == NULL) {
+        sim_fault(warp, in, lane, SIM_MEMORY, "the cluster has no block %u", rank);
+        return NULL;
+    }
+    if (home->left) {
+        sim_fault(warp, in, lane, SIM_RACE, "block %u of the cluster has left", rank);
+        return NULL;
+    }
+    if ((warp->peers >> rank & 1) == 0) {
+        sim_fault(warp, in, lane, SIM_RACE,
+                  "nothing says that block %u of the cluster has started: no barrier.cluster.wait "
+                  "came before",
+                  rank);
+        return NULL;
+    }
+    return home;
+}
+
+bool sim_shared_place(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                      uint32_t bytes, sim_place *place)
+{
+    sim_block *block = warp->block;
+    const uint32_t rank = (uint32_t)address >> SIM_RANK_SHIFT;
+    const uint32_t inside = (uint32_t)address & ((1u << SIM_RANK_SHIFT) - 1);
+    const uint32_t offset = inside - SIM_SHARED_BASE;
+    if (rank != block->rank) {
+        if (in->space == SIM_SPACE_SHARED && !in->cluster) {
+            return sim_fault(warp, in, lane, SIM_MEMORY,
+                             "shared address 0x%x is not this block's, and the instruction has no "
+                             ".shared::cluster",
+                             (uint32_t)address);
+        }
+        block = sim_peer(warp, in, lane, rank);
+    }
+    if (block == NULL) {
+        return false;
+    }
+    if (inside < SIM_SHARED_BASE || offset > block->shared_bytes ||
+        bytes > block->shared_bytes - offset) {
+        return sim_fault(warp, in, lane, SIM_MEMORY,
+                         "shared offset %lld (%u bytes) lies outside of the block's %u bytes",
+                         (long long)(int32_t)offset, bytes, block->shared_bytes);
+    }
+    *place = (sim_place){block, offset};
+    return true;
+}
+
+uint64_t sim_shared_address(sim_warp *warp, const sim_insn *in, int lane, uint64_t address)
+{
+    if ((address & SIM_WINDOW_MASK) != SIM_WINDOW_SHARED) {
+        sim_fault(warp, in, lane, SIM_MEMORY, "address 0x%llx is not in shared memory",
+                  (unsigned long long)address);
+        return UINT64_MAX;
+    }
+    return address & ~SIM_WINDOW_MASK;
+}
+
+const char *sim_held_by(const uint8_t *state, uint32_t bytes)
+{
+    if (memchr(state, SIM_BYTE_MBARRIER, bytes) != NULL) {
+        return "is part of an mbarrier, which only mbarrier instructions may touch";
+    }
+    return memchr(state, SIM_BYTE_FLYING, bytes) != NULL
+               ? "is the target of a copy that has not landed"
+               : "is the target of a cp.async that has not been waited for";
+}
+
+/* Whether some of the bytes must not be written. */
+static bool any_held(const uint8_t *state, uint32_t bytes)
+{
+    uint8_t all = 0;
+    for (uint32_t i = 0; i < bytes; ++i) {
+        all |= state[i];
+    }
+    return all >= SIM_BYTE_COPIED;
 }
 
 static bool all_set(const uint8_t *state, uint32_t bytes)
@@ -146,33 +226,29 @@ static bool all_set(const uint8_t *state, uint32_t bytes)
 static uint8_t *reach_shared(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
                              uint32_t bytes, enum sim_access access)
 {
-    sim_block *block = warp->block;
-    const uint32_t offset = sim_shared_offset(warp, in, lane, address, bytes);
-    if (offset == UINT32_MAX) {
+    sim_place place;
+    if (!sim_shared_place(warp, in, lane, address, bytes, &place)) {
         return NULL;
     }
-    uint8_t *state = block->state + offset;
+    sim_block *block = place.block;
+    uint8_t *state = block->state + place.offset;
     if (access == SIM_WRITES) {
-        if (memchr(state, SIM_BYTE_PENDING, bytes) != NULL) {
-            sim_fault(warp, in, lane, SIM_RACE,
-                      "shared offset %u is the target of a cp.async that has not been waited for",
-                      offset);
+        if (any_held(state, bytes)) {
+            sim_fault(warp, in, lane, SIM_RACE, "shared offset %u %s", place.offset,
+                      sim_held_by(state, bytes));
             return NULL;
         }
         memset(state, SIM_BYTE_SET, bytes);
     } else if (!all_set(state, bytes)) {
-        const bool pending = memchr(state, SIM_BYTE_PENDING, bytes) != NULL;
-        sim_fault(warp, in, lane, pending ? SIM_RACE : SIM_UNSET,
-                  pending ? "shared offset %u is the target of a cp.async that has not been waited "
-                            "for"
-                          : "shared offset %u was never written",
-                  offset);
+        const bool held = any_held(state, bytes);
+        sim_fault(warp, in, lane, held ? SIM_RACE : SIM_UNSET, "shared offset %u %s", place.offset,
+                  held ? sim_held_by(state, bytes) : "was never written");
         return NULL;
     }
     const bool fine = access == SIM_READS
-                          ? sim_race_read(warp, in, lane, offset, bytes)
-                          : sim_race_write(warp, in, lane, offset, bytes, access == SIM_CHANGES);
-    return fine ? block->shared + offset : NULL;
+                          ? sim_race_read(warp, in, lane, place, bytes)
+                          : sim_race_write(warp, in, lane, place, bytes, access == SIM_CHANGES);
+    return fine ? block->shared + place.offset : NULL;
 }
 
 static uint8_t *reach_local(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
@@ -220,6 +296,7 @@ uint8_t *sim_reach(sim_warp *warp, const sim_insn *in, int lane, enum sim_space 
                 : window == SIM_WINDOW_PARAM ? SIM_SPACE_PARAM
                                              : SIM_SPACE_GLOBAL;
     }
+    warp->block->events += access == SIM_WRITES;
     switch (space) {
     case SIM_SPACE_SHARED:
         return reach_shared(warp, in, lane, address, bytes, access);
@@ -228,6 +305,6 @@ uint8_t *sim_reach(sim_warp *warp, const sim_insn *in, int lane, enum sim_space 
     case SIM_SPACE_PARAM:
         return reach_param(warp, in, lane, address, bytes, access);
     default:
-        return sim_reach_global(warp, in, lane, address, bytes);
+        return sim_reach_global(warp, in, lane, address, bytes, access, sim_is_early(warp));
     }
 }

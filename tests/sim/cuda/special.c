@@ -3,6 +3,7 @@
  * Special registers: ordinary registers that are filled when a block starts, or before each use
  * where they change.
  */
+#include "grid.h"
 #include "machine.h"
 #include "parse.h"
 
@@ -112,15 +113,17 @@ static uint64_t special_value(const sim_warp *warp, uint8_t code, int lane)
         case NTID:
             return config->block[axis];
         case CTAID:
-        case CLUSTER_ID: /* clusters are of one block */
             return block->id[axis];
         case NCTAID:
-        case CLUSTERS:
             return config->grid[axis];
+        case CLUSTER_ID:
+            return block->cluster_id[axis];
+        case CLUSTERS:
+            return config->grid[axis] / block->grid->cluster[axis];
         case CLUSTER_CTAID:
-            return 0;
+            return block->cluster_at[axis];
         default:
-            return 1;
+            return block->grid->cluster[axis];
         }
     }
     switch (code) {
@@ -142,8 +145,10 @@ static uint64_t special_value(const sim_warp *warp, uint8_t code, int lane)
         return ~(bit - 1);
     case MASK_GT:
         return ~(bit | (bit - 1));
+    case CLUSTER_RANK:
+        return block->rank;
     case CLUSTER_SIZE:
-        return 1;
+        return block->cluster->blocks;
     case DYNAMIC_SHARED:
         return config->dynamic_shared;
     case TOTAL_SHARED:
@@ -160,6 +165,9 @@ static void fill_one(sim_warp *warp, const sim_special *s)
     sim_operand o = {.kind = SIM_REGISTER, .width = s->width, .slot = s->slot, .reg = s->reg};
     for (int lane = 0; lane < SIM_LANES && s->width != 1; ++lane) {
         sim_put_lane(warp, &o, lane, special_value(warp, s->code, lane));
+    }
+    if (s->code == EXPLICIT_CLUSTER) {
+        warp->predicate[s->slot] = warp->block->grid->explicit_cluster ? SIM_ALL_LANES : 0;
     }
     warp->written[s->reg] = SIM_ALL_LANES;
 }

@@ -10,7 +10,7 @@
 
 static const char head[] =
     ".version 9.0\n.target sm_%u\n.address_size 64\n%s\n"
-    ".visible .entry k(.param .u64 k_param_0, .param .u64 k_param_1)\n{\n"
+    ".visible .entry k(.param .u64 k_param_0, .param .u64 k_param_1)\n%s\n{\n"
     ".reg .b32 %%r<40>, %%t; .reg .b16 %%rs<20>; .reg .b64 %%x<20>, %%a<8>, %%d<8>, %%in, %%out;\n"
     ".reg .f32 %%f<20>; .reg .f64 %%fd<8>; .reg .pred %%p<20>;\n"
     "ld.param.u64 %%in, [k_param_0];\nld.param.u64 %%out, [k_param_1];\n"
@@ -56,7 +56,7 @@ static bool find(void *user, uint64_t address, sim_range *range)
         const uint64_t start = (uint64_t)(uintptr_t)part[i];
         const uint64_t bytes = (uint64_t)b->threads * sizeof b->in[0];
         if (address >= start && address - start < bytes) {
-            *range = (sim_range){start, bytes, part[i]};
+            *range = (sim_range){.address = start, .bytes = bytes, .host = part[i]};
             return true;
         }
     }
@@ -66,13 +66,15 @@ static bool find(void *user, uint64_t address, sim_range *range)
 bool bench_run(bench *b, const char *body)
 {
     const char *globals = b->globals != NULL ? b->globals : "";
-    const size_t room = sizeof head + strlen(globals) + strlen(body) + sizeof tail + 16;
+    const char *limits = b->limits != NULL ? b->limits : "";
+    const size_t room =
+        sizeof head + strlen(globals) + strlen(limits) + strlen(body) + sizeof tail + 16;
     char *text = malloc(room);
     bool fine = false;
     if (text == NULL) {
         return false;
     }
-    snprintf(text, room, head, b->capability, globals);
+    snprintf(text, room, head, b->capability, globals, limits);
     strcat(text, body);
     strcat(text, tail);
     sim_module *module = sim_module_load(text, b->capability, b->log, sizeof b->log);
@@ -81,6 +83,7 @@ bool bench_run(bench *b, const char *body)
         const sim_config config = {
             .grid = {b->blocks, 1, 1},
             .block = {b->threads, 1, 1},
+            .cluster = {b->cluster, b->cluster != 0, b->cluster != 0},
             .dynamic_shared = b->dynamic_shared,
             .params = params,
             .param_bytes = sizeof params,

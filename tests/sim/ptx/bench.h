@@ -13,12 +13,14 @@ enum { BENCH_WORDS = 8, BENCH_THREADS = 1024 };
  * for the body: %r<40> .b32, %rs<20> .b16, %x<20> .b64, %f<20> .f32, %fd<8> .f64, %p<20> .pred, and
  * %t = %tid.x, %in and %out, the global addresses of the thread's words. */
 typedef struct bench {
-    uint64_t in[BENCH_THREADS][BENCH_WORDS], out[BENCH_THREADS][BENCH_WORDS];
-    uint32_t threads, blocks, dynamic_shared;
+    _Alignas(128) uint64_t in[BENCH_THREADS][BENCH_WORDS];
+    uint64_t out[BENCH_THREADS][BENCH_WORDS];
+    uint32_t threads, blocks, cluster, dynamic_shared;
     unsigned capability;
     uint64_t seed;
     enum sim_delay delay;
     const char *globals; /* text before the kernel, or NULL */
+    const char *limits;  /* behind its parameters, or NULL */
     sim_report report;
     char log[600];
 } bench;

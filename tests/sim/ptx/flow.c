@@ -184,3 +184,20 @@ Test(flow, a_named_barrier_orders_those_that_come_to_it)
         }
     }
 }
+
+/* Blocks begin in random order, and one at a time where there is one thread of the host. */
+Test(flow, blocks_that_wait_for_lower_ones_get_their_turn)
+{
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+        bench_start(&b, seed);
+        b.blocks = 9;
+        b.globals = ".global .align 8 .b8 flags[80];\n";
+        run("mov.u32 %r0, %ctaid.x; mov.u64 %x0, flags; mad.wide.u32 %x0, %r0, 8, %x0;\n"
+            "setp.eq.u32 %p0, %r0, 0; @%p0 bra $go;\n"
+            "$wait: ld.acquire.gpu.global.u64 %x1, [%x0-8]; setp.eq.u64 %p1, %x1, 0;\n"
+            "@%p1 nanosleep.u32 20; @%p1 bra $wait;\n"
+            "$go: bar.sync 0; setp.eq.u32 %p2, %t, 0; add.u32 %r0, %r0, 1; cvt.u64.u32 %x2, %r0;\n"
+            "@%p2 st.release.gpu.global.u64 [%x0], %x2; bar.sync 0;\n"
+            "ld.acquire.gpu.global.u64 %d0, [%x0];");
+    }
+}

@@ -32,7 +32,6 @@ extern "C" __global__ void __launch_bounds__(256) nib_reduce(const nib_cuda_para
     const bool gated = p.epilogue == NIB_EPILOGUE_SILU_GATED;
     const int64_t columns = gated ? p.n / 2 : p.n, stride = p.m * p.n;
     const int64_t total = p.m * columns, step = (int64_t)gridDim.x * blockDim.x;
-    nib_allow_dependents();
     nib_wait_for_primary(); /* orders the parts' stores before the loads below */
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step) {
         /* A division of 64 bits takes longer than the rest. */

@@ -2,10 +2,10 @@
  *
  * The little of the CUDA driver that timing needs beside nibblas: a stream, events, and graphs
  * captured from calls on it. The library is opened at run time (libcuda.so.1, or what
- * NIB_CUDA_LIBRARY names). For bench-cuda.
+ * NIB_CUDA_LIBRARY names). For bench-cuda, bench-chain and `nib bench --baseline`.
  */
-#ifndef NIB_BENCH_CUDA_H
-#define NIB_BENCH_CUDA_H
+#ifndef NIB_BENCH_GPU_CUDA_H
+#define NIB_BENCH_GPU_CUDA_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +19,7 @@ typedef struct bench_cuda {
     void *stream;
     void *from, *to; /* events */
     int device, version;
+    int units, cc; /* multiprocessors; capability, major * 10 + minor */
     char name[96];
 } bench_cuda;
 
@@ -45,9 +46,22 @@ bool bench_cuda_alloc(bench_cuda *cuda, size_t bytes, bench_cuda_memory *memory)
 void bench_cuda_free(bench_cuda *cuda, bench_cuda_memory memory);
 bool bench_cuda_upload(bench_cuda *cuda, bench_cuda_memory to, const void *from, size_t bytes);
 bool bench_cuda_download(bench_cuda *cuda, void *to, bench_cuda_memory from, size_t bytes);
-/* Bytes of 0xff: NaN in every float type. */
-bool bench_cuda_poison(bench_cuda *cuda, bench_cuda_memory memory, size_t bytes);
+/* Bytes of BENCH_POISON are NaN in every float type. */
+#define BENCH_POISON 0xff
+bool bench_cuda_fill(bench_cuda *cuda, bench_cuda_memory memory, int byte, size_t bytes);
 bool bench_cuda_wait(bench_cuda *cuda);
+
+typedef struct bench_kernel {
+    void *module, *function;
+} bench_kernel;
+
+/* Loads a kernel's PTX; launches of it may ask for `shared_bytes` of dynamic shared memory. */
+bool bench_cuda_load(bench_cuda *cuda, const char *ptx, const char *entry, int shared_bytes,
+                     bench_kernel *out);
+void bench_cuda_unload(bench_cuda *cuda, bench_kernel *kernel);
+/* Queues it on `stream`. */
+bool bench_cuda_launch(bench_cuda *cuda, const bench_kernel *kernel, unsigned blocks,
+                       unsigned threads, unsigned shared_bytes, void **parameters, void *stream);
 
 /* Read plus written GB/s of a device-to-device copy of `bytes`, the best of several; 0: failed. */
 double bench_cuda_copy_rate(bench_cuda *cuda, size_t bytes);

@@ -3,7 +3,7 @@
  * The driver's entries, own prototypes as the CUDA driver manual states them, and what cuda.h
  * promises on top of them.
  */
-#include "support/cuda.h"
+#include "gpu/cuda.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -12,6 +12,16 @@
 
 #define NON_BLOCKING   1 /* CU_STREAM_NON_BLOCKING */
 #define CAPTURE_GLOBAL 0 /* CU_STREAM_CAPTURE_MODE_GLOBAL: a run that allocates or waits fails */
+
+enum { /* CU_DEVICE_ATTRIBUTE_.., CU_JIT_.., CU_FUNC_ATTRIBUTE_.. */
+       ATTRIBUTE_UNITS = 16,
+       ATTRIBUTE_CC_MAJOR = 75,
+       ATTRIBUTE_CC_MINOR = 76,
+       JIT_ERROR_LOG = 5,
+       JIT_ERROR_LOG_BYTES = 6,
+       FUNCTION_SHARED_MOST = 8,
+       FUNCTION_CARVEOUT = 9
+};
 
 /* field, symbol, parameters; all answer a CUresult, 0 for success. */
 #define ENTRIES(X)                                                                             \
@@ -43,7 +53,15 @@
     X(to_device, cuMemcpyHtoDAsync_v2, (bench_cuda_memory, const void *, size_t, void *))      \
     X(to_host, cuMemcpyDtoHAsync_v2, (void *, bench_cuda_memory, size_t, void *))              \
     X(on_device, cuMemcpyDtoDAsync_v2, (bench_cuda_memory, bench_cuda_memory, size_t, void *)) \
-    X(fill, cuMemsetD8Async, (bench_cuda_memory, unsigned char, size_t, void *))
+    X(fill, cuMemsetD8Async, (bench_cuda_memory, unsigned char, size_t, void *))               \
+    X(attribute, cuDeviceGetAttribute, (int *, int, int))                                      \
+    X(module_load, cuModuleLoadDataEx, (void **, const void *, unsigned, int *, void **))      \
+    X(module_unload, cuModuleUnload, (void *))                                                 \
+    X(function, cuModuleGetFunction, (void **, void *, const char *))                          \
+    X(function_set, cuFuncSetAttribute, (void *, int, int))                                    \
+    X(launch, cuLaunchKernel,                                                                  \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,   \
+       void **, void **))
 
 static struct {
 #define FIELD(field, symbol, parameters) int(*field) parameters;
@@ -92,10 +110,15 @@ bool bench_cuda_open(bench_cuda *cuda, int index, char *why, size_t why_bytes)
     }
     snprintf(why, why_bytes, "the device cannot be opened");
     driver.version(&cuda->version);
+    int major = 0, minor = 0;
     if (!good(driver.device_get(&cuda->device, index), "cuDeviceGet") ||
         !good(driver.device_name(cuda->name, sizeof(cuda->name), cuda->device), "its name") ||
+        !good(driver.attribute(&cuda->units, ATTRIBUTE_UNITS, cuda->device), "its units") ||
+        !good(driver.attribute(&major, ATTRIBUTE_CC_MAJOR, cuda->device), "its capability") ||
+        !good(driver.attribute(&minor, ATTRIBUTE_CC_MINOR, cuda->device), "its capability") ||
         !good(driver.retain(&cuda->context, cuda->device), "cuDevicePrimaryCtxRetain"))
         return false;
+    cuda->cc = 10 * major + minor;
     if (good(driver.set_current(cuda->context), "cuCtxSetCurrent") &&
         good(driver.stream_create(&cuda->stream, NON_BLOCKING), "cuStreamCreate") &&
         good(driver.event_create(&cuda->from, 0), "cuEventCreate") &&
@@ -182,9 +205,9 @@ bool bench_cuda_download(bench_cuda *cuda, void *to, bench_cuda_memory from, siz
            bench_cuda_wait(cuda);
 }
 
-bool bench_cuda_poison(bench_cuda *cuda, bench_cuda_memory memory, size_t bytes)
+bool bench_cuda_fill(bench_cuda *cuda, bench_cuda_memory memory, int byte, size_t bytes)
 {
-    return good(driver.fill(memory, 0xff, bytes, cuda->stream), "cuMemsetD8Async") &&
+    return good(driver.fill(memory, (unsigned char)byte, bytes, cuda->stream), "cuMemsetD8Async") &&
            bench_cuda_wait(cuda);
 }
 
@@ -193,12 +216,54 @@ bool bench_cuda_wait(bench_cuda *cuda)
     return good(driver.stream_wait(cuda->stream), "cuStreamSynchronize");
 }
 
+bool bench_cuda_load(bench_cuda *cuda, const char *ptx, const char *entry, int shared_bytes,
+                     bench_kernel *out)
+{
+    char log[512] = "";
+    int options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)sizeof(log)};
+    (void)cuda;
+    *out = (bench_kernel){0};
+    int result = driver.module_load(&out->module, ptx, 2, options, values);
+    if (result) {
+        fprintf(stderr, "bench: the driver refuses the code of %s: %s\n", entry, log);
+        return good(result, "cuModuleLoadDataEx");
+    }
+    if (good(driver.function(&out->function, out->module, entry), entry) &&
+        (!shared_bytes ||
+         good(driver.function_set(out->function, FUNCTION_SHARED_MOST, shared_bytes),
+              "its shared memory"))) {
+        if (shared_bytes) /* as many blocks as fit shall be resident; a wish */
+            driver.function_set(out->function, FUNCTION_CARVEOUT, 100);
+        return true;
+    }
+    bench_cuda_unload(cuda, out);
+    return false;
+}
+
+void bench_cuda_unload(bench_cuda *cuda, bench_kernel *kernel)
+{
+    (void)cuda;
+    if (kernel->module)
+        driver.module_unload(kernel->module);
+    *kernel = (bench_kernel){0};
+}
+
+bool bench_cuda_launch(bench_cuda *cuda, const bench_kernel *kernel, unsigned blocks,
+                       unsigned threads, unsigned shared_bytes, void **parameters, void *stream)
+{
+    (void)cuda;
+    return good(driver.launch(kernel->function, blocks, 1, 1, threads, 1, 1, shared_bytes, stream,
+                              parameters, NULL),
+                "cuLaunchKernel");
+}
+
 double bench_cuda_copy_rate(bench_cuda *cuda, size_t bytes)
 {
     bench_cuda_memory a = 0, b = 0;
     double best = 0;
     if (bench_cuda_alloc(cuda, bytes, &a) && bench_cuda_alloc(cuda, bytes, &b) &&
-        bench_cuda_poison(cuda, a, bytes))
+        bench_cuda_fill(cuda, a, 0, bytes))
         for (int i = 0; i < 8; i++) {
             float ms = 0;
             if (!good(driver.event_record(cuda->from, cuda->stream), "cuEventRecord") ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hopper's decode family: kernels/sm90/decode.cu, for up to 24 rows of act of 16 bits, on 9.0 only.
+ * Hopper's decode family: kernels/sm90/decode.cu, for up to 8 rows of act of 16 bits, on 9.0 only.
  * A row is how many rows of W and parts of K a block's warps take. The sizes of shared memory are
  * those of kernels/sm90/decode.cuh. K is split over the blocks of a cluster as the model below
  * finds fastest for the row's full tile; it never depends on m.
@@ -91,15 +91,14 @@ static int64_t warp_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 static int64_t shared_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
                             const nib_gemm_desc *desc)
 {
-    int64_t count = row->warps_k * slots(row);
-    int64_t act = round_up(count * row->tile_m * (NIB_CUDA_STAGE_K * 2 + 16), ALIGN_BYTES);
+    int64_t slot = row->tile_m * (NIB_CUDA_STAGE_K * 2 + 16) + 2 * 8; /* and its barriers */
+    int64_t act = round_up(row->warps_k * round_up(slots(row) * slot, 16), ALIGN_BYTES);
     int64_t table =
         nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
-    int64_t barriers = round_up((2 * count + 1) * 8, 16);
     /* each block's share of the sums, from all others */
     int64_t quads = nib_cuda_ceil_div(row->tile_m * row->tile_n / 4, cluster(row));
     int64_t received = quads * (cluster(row) - 1) * 16;
-    int64_t bytes = act + warps(row) * warp_bytes(row, desc) + table + barriers + received;
+    int64_t bytes = act + warps(row) * warp_bytes(row, desc) + table + 16 + received;
     /* No more blocks than `resident` may share a multiprocessor: of three launches at a time one
      * would have two blocks on some, and take twice as long there. */
     int64_t least = chip->shared_unit / (resident(row) + 1) / ALIGN_BYTES * ALIGN_BYTES;
@@ -294,13 +293,8 @@ static const nib_cuda_family family = {
     }
 
 const nib_cuda_row nib_cuda_sm90_decode_rows[] = {
-    ROW(1, 32, 1, 16, 2, 2, 2, 1),  ROW(1, 64, 1, 8, 3, 3, 2, 1),   ROW(1, 64, 2, 8, 3, 3, 2, 1),
-    ROW(1, 64, 1, 16, 2, 2, 1, 1),  ROW(1, 128, 2, 4, 3, 3, 2, 1),  ROW(1, 128, 4, 4, 3, 3, 2, 1),
-    ROW(8, 32, 1, 8, 4, 2, 2, 1),   ROW(8, 64, 2, 8, 2, 2, 2, 2),   ROW(8, 64, 2, 8, 2, 2, 2, 1),
-    ROW(8, 64, 1, 8, 2, 2, 2, 1),   ROW(8, 64, 1, 16, 2, 2, 1, 1),  ROW(8, 128, 2, 4, 2, 3, 2, 1),
-    ROW(8, 128, 4, 4, 2, 2, 2, 1),  ROW(8, 128, 2, 8, 2, 2, 1, 2),  ROW(16, 64, 1, 8, 2, 2, 1, 1),
-    ROW(16, 128, 2, 4, 2, 2, 2, 1), ROW(16, 128, 2, 4, 2, 2, 2, 2), ROW(16, 128, 2, 4, 2, 2, 2, 4),
-    ROW(16, 128, 2, 8, 2, 2, 1, 1), ROW(16, 128, 2, 8, 2, 2, 1, 2), ROW(16, 256, 4, 4, 2, 2, 1, 1),
-    ROW(16, 256, 4, 4, 2, 2, 1, 2), ROW(24, 256, 4, 4, 2, 2, 1, 1), ROW(24, 256, 4, 4, 2, 2, 1, 2),
+    ROW(8, 64, 2, 8, 2, 2, 2, 2),
+    ROW(8, 128, 2, 4, 2, 3, 2, 1),
+    ROW(8, 128, 2, 8, 2, 2, 1, 2),
     {.variant = {.id = NULL}},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Few tokens (M <= 24) on Hopper: the time of reading the weights is all there is. Blocks of
+ * Few tokens (M <= 8) on Hopper: the time of reading the weights is all there is. Blocks of
  * threads own rows of W; their warps split them and K, block of 128 k by block; a cluster of
  * blocks, and then the grid, may split K further. Started with grid (row tiles times blocks of a
  * cluster, parts of K) by variants/sm90_decode.c; after it nib_reduce where the grid has parts.
@@ -64,8 +64,8 @@ NIB_DEVICE void nib_init_barriers(const nib_warp &warp, uint32_t received)
         if (warp.along_n == 0)
 #pragma unroll
             for (int s = 0; s < NIB_SPEC_ACT_SLOTS; s++) {
-                nib_barrier_init(warp.act_full + s * 8, 32 * warp.sharers);
-                nib_barrier_init(warp.act_full + NIB_FREE_AT + s * 8, warp.sharers);
+                nib_barrier_init(warp.act + NIB_ACT_FULL_AT + s * 8, 32);
+                nib_barrier_init(warp.act + NIB_ACT_FREE_AT + s * 8, warp.sharers);
             }
         if (NIB_SPEC_CLUSTER > 1 && warp.along_n == 0 && warp.along_k == 0)
             nib_barrier_init(received, 1);
@@ -89,14 +89,19 @@ NIB_DEVICE void nib_fill_ring(const nib_cuda_params &p, const nib_warp &warp, in
     __syncwarp();
 }
 
-/* The warp's share of the first slots of act. */
+NIB_DEVICE bool nib_supplies(const nib_warp &warp, int turn)
+{
+    return warp.supplies >> turn % NIB_SPEC_WARPS_N & 1;
+}
+
+/* The first slots of act. */
 NIB_DEVICE void nib_fill_act(const nib_cuda_params &p, const nib_warp &warp, int k_block, int k_end)
 {
     if (!warp.active)
         return;
 #pragma unroll 1
     for (int s = 0; s < NIB_SPEC_ACT_SLOTS; s++)
-        if (k_block + s * NIB_WARPS_K < k_end)
+        if (nib_supplies(warp, s) && k_block + s * NIB_WARPS_K < k_end)
             nib_supply_act(p, warp, k_block + s * NIB_WARPS_K, s);
 }
 
@@ -104,16 +109,16 @@ NIB_DEVICE void nib_fill_act(const nib_cuda_params &p, const nib_warp &warp, int
  * waits for the others. */
 static constexpr int NIB_ACT_LAG = NIB_SPEC_WARPS_N > 1 && NIB_SPEC_ACT_SLOTS > 2 ? 1 : 0;
 
-/* After turn `turn`: the warp's share of what comes next in act's ring. */
+/* After turn `turn`: what comes next in act's ring. */
 NIB_DEVICE void nib_refill_act(const nib_cuda_params &p, const nib_warp &warp, int k_block,
                                int k_end, int turn)
 {
     const int next = k_block + (NIB_SPEC_ACT_SLOTS - NIB_ACT_LAG) * NIB_WARPS_K;
-    if (next >= k_end || turn < NIB_ACT_LAG)
+    if (next >= k_end || turn < NIB_ACT_LAG || !nib_supplies(warp, turn - NIB_ACT_LAG))
         return;
     const nib_turn<NIB_SPEC_ACT_SLOTS> slot(turn - NIB_ACT_LAG);
     if constexpr (NIB_SPEC_WARPS_N > 1)
-        nib_barrier_wait(warp.act_full + NIB_FREE_AT + slot.index * 8, slot.parity);
+        nib_barrier_wait(warp.act + NIB_ACT_FREE_AT + slot.index * 8, slot.parity);
     nib_supply_act(p, warp, next, slot.index);
 }
 
@@ -128,7 +133,7 @@ NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp,
         const nib_turn<NIB_SPEC_ACT_SLOTS> slot(turn);
         const uint32_t weights = warp.ring + stage.index * NIB_STAGE_BYTES;
         nib_barrier_wait(warp.ring + NIB_FULL_AT + stage.index * 8, stage.parity);
-        nib_barrier_wait(warp.act_full + slot.index * 8, slot.parity);
+        nib_barrier_wait(warp.act + NIB_ACT_FULL_AT + slot.index * 8, slot.parity);
         nib_take_block(weights, warp.act + slot.index * NIB_SLOT_BYTES, warp.lane, table, lift,
                        whole, sums);
         __syncwarp(); /* all lanes have read the stage and the slot */
@@ -137,7 +142,7 @@ NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp,
             if (next < k_end)
                 nib_copy_stage(p, warp, next, weights, warp.ring + NIB_FULL_AT + stage.index * 8);
             if constexpr (NIB_SPEC_WARPS_N > 1)
-                nib_barrier_arrive(warp.act_full + NIB_FREE_AT + slot.index * 8);
+                nib_barrier_arrive(warp.act + NIB_ACT_FREE_AT + slot.index * 8);
         }
         nib_refill_act(p, warp, k_block, k_end, turn);
     }
@@ -174,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(NIB_SPEC_WARPS * 32, NIB_SPEC_RESID
         nib_table_fill(shared + NIB_TABLE_AT, p.table, lift, nib_thread(), NIB_SPEC_WARPS * 32);
         lift = nib_reciprocal(lift); /* a power of two: exact */
     }
-    if (NIB_SPEC_TILE_M > 1 && p.m < NIB_SPEC_TILE_M)
+    if (p.m < NIB_SPEC_TILE_M)
         nib_clear_act(p, shared);
     __syncthreads();        /* barriers, zeros and the table are there for all warps */
     nib_wait_for_primary(); /* act may be its output, out its input */

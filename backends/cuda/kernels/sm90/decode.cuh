@@ -4,22 +4,22 @@
  * the schedule, decode_store.cuh the way out, kernels/sm80/decode_sums.cuh the arithmetic.
  *
  * nib_spec.h adds, and variants/sm90_decode.c computes the same sizes:
- *     NIB_SPEC_TILE_M     rows of act: 1, 8, 16 or 24
+ *     NIB_SPEC_TILE_M     rows of act: 8
  *     NIB_SPEC_UNITS      units of 16 rows of W a warp: 2 or 4
  *     NIB_SPEC_WARPS      of a block
  *     NIB_SPEC_WARPS_N    of them side by side along n; the others split K
  *     NIB_SPEC_STAGES     blocks of 128 k in a warp's ring of weights
  *     NIB_SPEC_ACT_SLOTS  blocks of 128 k of act in the ring that warps side by side share
  *     NIB_SPEC_RESIDENT   blocks a multiprocessor should hold
- *     NIB_SPEC_CLUSTER    blocks of a cluster, which split K: 1, 2, 4 or 8
+ *     NIB_SPEC_CLUSTER    blocks of a cluster, which split K: 1 or 2
  *     NIB_SPEC_PAIRED     warps of the upper half take rows n + N/2 of gated pairs
  *
  * Shared memory of a block:
  *
- *     act       [part of K][slot][row of act], 128 k a row and 16 bytes of padding
+ *     act       a part of K: slots of rows of 128 k and 16 bytes of padding; barriers
  *     rings     a warp: stages of weights, scales and zeros, in the end its sums; barriers
  *     table     of value tables
- *     barriers  of act and of the sums received
+ *     barrier   of the sums received
  *     received  sums of the cluster's other blocks, of launches with clusters
  */
 #ifndef NIB_CUDA_SM90_DECODE_CUH
@@ -48,9 +48,6 @@ static constexpr int NIB_ZERO_BYTES = NIB_SPEC_ZERO == NIB_ZERO_NONE ? 0
                                           ? 1
                                           : nib_element_bytes(NIB_SPEC_ZERO_TYPE);
 
-/* Units go in a loop: 128 registers are too few for more of them at a time. */
-static constexpr bool NIB_ROLLED = NIB_TOKEN_TILES == 2 && NIB_SPEC_UNITS == 4;
-
 /* ---- shared memory ------------------------------------------------------------------------ */
 
 static constexpr int NIB_ACT_BYTES = nib_element_bytes(NIB_SPEC_ACT);
@@ -58,6 +55,10 @@ static_assert(NIB_ACT_BYTES == 2, "activations have 16 bits here");
 
 static constexpr int NIB_ACT_PITCH = 256 + 16; /* rows of a fragment in different banks */
 static constexpr int NIB_SLOT_BYTES = NIB_SPEC_TILE_M * NIB_ACT_PITCH;
+/* Slots of a part of K, behind them their barriers: of full ones, then of free ones. */
+static constexpr int NIB_ACT_FULL_AT = NIB_SPEC_ACT_SLOTS * NIB_SLOT_BYTES;
+static constexpr int NIB_ACT_FREE_AT = NIB_ACT_FULL_AT + NIB_SPEC_ACT_SLOTS * 8;
+static constexpr int NIB_PART_BYTES = (NIB_ACT_FREE_AT + NIB_SPEC_ACT_SLOTS * 8 + 15) / 16 * 16;
 
 /* A stage: planes of codes as the layout has them, [piece][unit][lane]; then scales and zeros,
  * [groups of a block of 128 k][NIB_SPEC_UNITS][16]. */
@@ -77,20 +78,16 @@ static constexpr int NIB_FULL_AT =
     ((NIB_RING_BYTES > NIB_SUM_BYTES ? NIB_RING_BYTES : NIB_SUM_BYTES) + 127) / 128 * 128;
 static constexpr int NIB_WARP_BYTES = NIB_FULL_AT + (NIB_SPEC_STAGES * 8 + 127) / 128 * 128;
 
-/* Other barriers: act slots of a part of K, full and free; sums received. */
-static constexpr int NIB_SLOT_COUNT = NIB_WARPS_K * NIB_SPEC_ACT_SLOTS;
-static constexpr int NIB_BARRIERS = 2 * NIB_SLOT_COUNT + 1;
-
-static constexpr int NIB_RINGS_AT = (NIB_SLOT_COUNT * NIB_SLOT_BYTES + 127) / 128 * 128;
+static constexpr int NIB_RINGS_AT = (NIB_WARPS_K * NIB_PART_BYTES + 127) / 128 * 128;
 static constexpr int NIB_TABLE_AT = NIB_RINGS_AT + NIB_SPEC_WARPS * NIB_WARP_BYTES;
-static constexpr int NIB_BARRIERS_AT = NIB_TABLE_AT + NIB_TABLE_BYTES;
-static constexpr int NIB_RECEIVED_AT = NIB_BARRIERS_AT + (NIB_BARRIERS * 8 + 15) / 16 * 16;
+static constexpr int NIB_BARRIER_AT = NIB_TABLE_AT + NIB_TABLE_BYTES; /* of the sums received */
+static constexpr int NIB_RECEIVED_AT = NIB_BARRIER_AT + 16;
 
 /* ---- a warp's place ----------------------------------------------------------------------- */
 
 typedef struct nib_warp {
-    uint32_t ring;          /* shared addresses: stages */
-    uint32_t act, act_full; /* slots of the warp's part of K and their barriers */
+    uint32_t ring; /* shared addresses: stages */
+    uint32_t act;  /* slots of the warp's part of K */
     int lane, along_n, along_k;
     int unit_block[NIB_HALVES]; /* block of 64 rows */
     int unit[NIB_HALVES];       /* first unit in it */
@@ -98,12 +95,10 @@ typedef struct nib_warp {
     /* What the warp reads of W at k = 0. In registers: constants of the launch would be loaded, and
      * waited for, each time. */
     const uint8_t *codes[NIB_PLANES], *scales, *zeros;
-    const uint8_t *rows;    /* the lane's piece of act's row first_row at k = 0 */
-    int first_row, sharers; /* sharers: active warps side by side */
+    const uint8_t *act_piece; /* the lane's piece of row lane / 16 of act at k = 0 */
+    int sharers;              /* active warps side by side */
+    uint32_t supplies;        /* bit i: the warp fetches act in turns i, i + NIB_SPEC_WARPS_N, .. */
 } nib_warp;
-
-/* Barriers of free act slots lie this far behind those of full ones. */
-static constexpr int NIB_FREE_AT = NIB_SLOT_COUNT * 8;
 
 /* Warps side by side of a tile that are active: the first ones of each half of pairs; none, or
  * fewer, behind the last tile. */
@@ -124,17 +119,21 @@ NIB_DEVICE nib_warp nib_warp_of(const nib_cuda_params &p, uint32_t shared, int t
     warp.along_n = index % NIB_SPEC_WARPS_N;
     warp.along_k = index / NIB_SPEC_WARPS_N;
     warp.ring = shared + NIB_RINGS_AT + index * NIB_WARP_BYTES;
-    warp.act = shared + warp.along_k * NIB_SPEC_ACT_SLOTS * NIB_SLOT_BYTES;
-    warp.act_full = shared + NIB_BARRIERS_AT + warp.along_k * NIB_SPEC_ACT_SLOTS * 8;
+    warp.act = shared + warp.along_k * NIB_PART_BYTES;
     const int row = tile * side + warp.along_n % side; /* in rows of a warp */
     int unit = row * NIB_SPEC_UNITS;
     warp.active = (int64_t)row * NIB_ROWS < (NIB_SPEC_PAIRED ? p.n / 2 : p.n);
     warp.sharers = nib_active_warps(p, tile);
-    warp.first_row = warp.along_n;
+    int share = warp.along_n;
     if (NIB_SPEC_PAIRED && warp.along_n >= side) {
         unit += (int)(p.n >> 5);
-        warp.first_row += warp.sharers / 2 - side;
+        share += warp.sharers / 2 - side;
     }
+    /* They fetch in turn, for who does has to wait for all others; the first for those that are not
+     * active. */
+    warp.supplies = 1u << share;
+    if (share == 0)
+        warp.supplies |= ~0u << warp.sharers;
     warp.unit_block[0] = unit >> 2;
     warp.unit[0] = NIB_SPEC_UNITS == 4 ? 0 : unit & 3;
     return warp;
@@ -172,8 +171,7 @@ NIB_DEVICE void nib_place_sources(const nib_cuda_params &p, nib_warp &warp)
     const int64_t lines = warp.unit_block[0] * p.groups * 4 + warp.unit[0]; /* of 16 rows */
     warp.scales = (const uint8_t *)p.scales + lines * (16 * NIB_SCALE_BYTES);
     warp.zeros = (const uint8_t *)p.zeros + lines * (16 * NIB_ZERO_BYTES);
-    warp.first_row = 2 * warp.first_row + (warp.lane >> 4);
-    warp.rows = (const uint8_t *)p.act + warp.first_row * p.lda * 2 + warp.lane % 16 * 16;
+    warp.act_piece = (const uint8_t *)p.act + (warp.lane >> 4) * p.lda * 2 + warp.lane % 16 * 16;
 }
 
 /* A plane of a block, all of its 64 rows at once or piece by piece. One thread. */
@@ -302,22 +300,19 @@ NIB_DEVICE uint32_t nib_act_place(uint32_t act, int row, int byte)
     return act + row * NIB_ACT_PITCH + byte;
 }
 
-/* A warp's share of a slot: rows of act that exist, zeros beyond K. Tensor copies of so small boxes
- * would take longer. */
+/* A block of 128 k: rows of act that exist, zeros beyond K. Tensor copies of so small boxes would
+ * take longer. */
 NIB_DEVICE void nib_copy_act(const nib_cuda_params &p, const nib_warp &warp, int k_block,
                              uint32_t slot)
 {
-    const int at = warp.lane % 16 * 16;
+    const int row = warp.lane >> 4, at = warp.lane % 16 * 16;
     const int64_t left = (p.k - (int64_t)k_block * 128) * 2 - at;
     const uint32_t bytes = left >= 16 ? 16 : left > 0 ? (uint32_t)left : 0;
-    const uint8_t *from = warp.rows + (bytes ? (int64_t)k_block * 256 : 0);
-    uint32_t to = slot + warp.first_row * NIB_ACT_PITCH + at;
-#pragma unroll 1
-    for (int row = warp.first_row; row < (int)p.m; row += 2 * warp.sharers) {
-        nib_copy16_part(to, from, bytes);
-        from += 2 * warp.sharers * p.lda * 2;
-        to += 2 * warp.sharers * NIB_ACT_PITCH;
-    }
+    const uint8_t *from = warp.act_piece + (bytes ? (int64_t)k_block * 256 : 0);
+#pragma unroll
+    for (int i = 0; i < NIB_SPEC_TILE_M; i += 2)
+        if (row + i < (int)p.m)
+            nib_copy16_part(nib_act_place(slot, row + i, at), from + i * p.lda * 2, bytes);
 }
 
 /* The same from any address and with any stride. */
@@ -325,7 +320,7 @@ NIB_DEVICE void nib_load_act(const nib_cuda_params &p, const nib_warp &warp, int
                              uint32_t slot)
 {
 #pragma unroll 1
-    for (int row = warp.first_row >> 1; row < (int)p.m; row += warp.sharers)
+    for (int row = 0; row < (int)p.m; row++)
 #pragma unroll 1
         for (int c = warp.lane; c < 128; c += 32) {
             const int64_t k = (int64_t)k_block * 128 + c;
@@ -334,11 +329,12 @@ NIB_DEVICE void nib_load_act(const nib_cuda_params &p, const nib_warp &warp, int
         }
 }
 
-/* A warp's share of slot `index`; all its lanes arrive at the slot's barrier. */
+/* Fills slot `index`; all lanes arrive at its barrier. */
 NIB_DEVICE void nib_supply_act(const nib_cuda_params &p, const nib_warp &warp, int k_block,
                                uint32_t index)
 {
-    const uint32_t slot = warp.act + index * NIB_SLOT_BYTES, barrier = warp.act_full + index * 8;
+    const uint32_t slot = warp.act + index * NIB_SLOT_BYTES,
+                   barrier = warp.act + NIB_ACT_FULL_AT + index * 8;
     if (p.aligned) {
         nib_copy_act(p, warp, k_block, slot);
         nib_barrier_arrive_copies(barrier);
@@ -354,10 +350,14 @@ NIB_DEVICE void nib_clear_act(const nib_cuda_params &p, uint32_t shared)
     const uint32_t zero[4] = {0, 0, 0, 0};
     const int pieces = (NIB_SPEC_TILE_M - (int)p.m) * (NIB_ACT_PITCH / 16);
 #pragma unroll 1
-    for (int i = nib_thread(); i < NIB_SLOT_COUNT * pieces; i += NIB_SPEC_WARPS * 32)
-        nib_shared_store4(shared + i / pieces * NIB_SLOT_BYTES + (int)p.m * NIB_ACT_PITCH +
-                              i % pieces * 16,
+    for (int i = nib_thread(); i < NIB_WARPS_K * NIB_SPEC_ACT_SLOTS * pieces;
+         i += NIB_SPEC_WARPS * 32) {
+        const int slot = i / pieces, part = slot / NIB_SPEC_ACT_SLOTS;
+        nib_shared_store4(shared + part * NIB_PART_BYTES +
+                              slot % NIB_SPEC_ACT_SLOTS * NIB_SLOT_BYTES +
+                              (int)p.m * NIB_ACT_PITCH + i % pieces * 16,
                           zero);
+    }
 }
 
 #endif

@@ -105,7 +105,7 @@ NIB_DEVICE uint32_t nib_received_place(uint32_t shared, int index, int turn, int
 
 NIB_DEVICE uint32_t nib_received_barrier(uint32_t shared)
 {
-    return shared + NIB_BARRIERS_AT + (NIB_BARRIERS - 1) * 8;
+    return shared + NIB_BARRIER_AT;
 }
 
 /* What this block will receive; before its cluster may send. */

@@ -11,6 +11,7 @@
 static const nib_cuda_row *const tables[] = {
     nib_cuda_sm90_decode_rows,
     nib_cuda_sm80_decode_rows,
+    nib_cuda_sm90_gemm_rows,
     nib_cuda_sm80_gemm_rows,
     nib_cuda_general_rows,
 };

@@ -19,9 +19,9 @@ enum { BARRIER_BYTES = 4 * 8 }; /* of a stage */
 
 /* ---- sizes ---- */
 
-/* A row's option. Alone: a block fills a multiprocessor. Paired: two blocks share one. Rounding:
- * alone, and weights are rounded to the activations' type (kernels/sm90/rolling.cuh). */
-enum { ALONE, PAIRED, ROUNDING };
+/* A row's option: how it multiplies by scales. Exactly, in f32, what a group's products sum up to
+ * (kernels/sm90/mainloop.cuh), or weights, which are rounded (rolling.cuh). */
+enum { EXACT, ROUNDING };
 
 static bool rounds(const nib_cuda_row *row)
 {
@@ -67,24 +67,16 @@ static uint32_t fixed_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     int table =
         nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
-    int out = row->tile_n / BLOCK_N * (2 * (row->tile_m % 16 ? 8 : 16) + 1) * (BLOCK_N + 4) * 4;
+    int tokens = row->tile_m % 16 ? 8 : 16, halves = row->tile_m < 256 ? 2 : 1;
+    int out = row->tile_n / BLOCK_N * (halves * tokens + 1) * (BLOCK_N + 4) * 4;
     return (uint32_t)(out + table);
-}
-
-/* Blocks that share a multiprocessor. */
-static int32_t resident(const nib_cuda_row *row)
-{
-    return row->option == PAIRED ? 2 : 1;
 }
 
 /* The row's stages, or as many as fit: wider codes have fewer. */
 static int32_t stages(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc)
 {
-    enum { RESERVED = 1024 }; /* bytes a block */
-    int64_t room = chip->shared_unit / resident(row) - RESERVED;
-    if (room > chip->shared_block)
-        room = chip->shared_block;
-    int64_t fit = (room - fixed_bytes(row, desc)) / (stage_bytes(row, desc) + BARRIER_BYTES);
+    int64_t room = chip->shared_block - (int64_t)fixed_bytes(row, desc);
+    int64_t fit = room / (stage_bytes(row, desc) + BARRIER_BYTES);
     return fit < row->stages ? (int32_t)fit : row->stages;
 }
 
@@ -98,13 +90,13 @@ static uint32_t shared_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
 /* Sets of sums of a consumer beside the totals, as kernels/sm90/mainloop.cuh has them. */
 static int32_t sets(const nib_cuda_row *row)
 {
-    return rounds(row) ? 0 : resident(row) * row->tile_n / BLOCK_N >= 4 ? 1 : 2;
+    return rounds(row) ? 0 : row->tile_n / BLOCK_N >= 4 ? 1 : 2;
 }
 
 /* Registers of a consumer's thread, as kernels/sm90/gemm.cu shares them out. */
 static int32_t consumer_registers(const nib_cuda_row *row, const nib_cuda_chip *chip)
 {
-    int threads = row->variant.threads, begin = chip->registers_unit / resident(row) / threads;
+    int threads = row->variant.threads, begin = chip->registers_unit / threads;
     begin = begin / 8 * 8;
     int loaders = (begin < 128 ? 32 : 40) * GROUP_THREADS;
     int most = (begin * threads - loaders) / (threads - GROUP_THREADS) / 8 * 8;
@@ -179,7 +171,6 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
     nib_cuda_spec_add(text, "NIB_SPEC_UNIT_M", unit_m(row));
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", stages(row, chip, desc));
-    nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
     nib_cuda_spec_add(text, "NIB_SPEC_GATED", nib_cuda_gated(desc));
     nib_cuda_spec_add(text, "NIB_SPEC_ROUND", rounds(row));
 }
@@ -200,50 +191,75 @@ static int64_t tiles_of(const nib_cuda_row *row, const nib_gemm_desc *desc, int6
     return nib_cuda_ceil_div(blocks_n, row->tile_n / BLOCK_N) * nib_cuda_ceil_div(m, row->tile_m);
 }
 
-/* Clocks that a stage takes a multiprocessor which has `beside` blocks: bound by the tensor cores,
- * by what one consumer does from a stage to the next, by what all its warps issue, or by the
- * second-level cache, which everything passes. Set by hand until it is fitted. */
-static double stage_clocks(const nib_cuda_row *row, const nib_cuda_chip *chip,
-                           const nib_gemm_desc *desc, double beside)
+/* Clocks of a stage of int4 x f16 with groups of 128, measured on an H200 where the row's loop was
+ * the one of today (rounding rows), else estimated from the loop before. */
+static double measured_clocks(const nib_cuda_row *row)
 {
-    int limbs = nib_cuda_limbs(desc), chunk = nib_cuda_group_class(&desc->weight);
-    double consumers = row->tile_n / (double)BLOCK_N;
-    double products = NIB_CUDA_STAGE_K / 16 * consumers * limbs;
-    double peak = chip->f16_tflop_per_s * 1e3 / (2.0 * chip->units * chip->ghz);
-    double tensor = products * 64 * 16 * row->tile_m / peak;
-    double groups = chunk ? NIB_CUDA_STAGE_K / (double)chunk : 1;
-    double chain = 400 + (rounds(row) ? 0 : 100 * (groups - 1)) + (limbs - 1) * 300;
-    double issue = consumers * (150 + (rounds(row) ? 30 : row->tile_m / 2 * groups) + 60) * limbs;
-    double cache = stage_bytes(row, desc) / 27.0;
-    double shared = fmax(tensor * (rounds(row) ? 1.03 : 1.15), fmax(issue, cache));
-    return fmax(chain, shared * beside);
+    static const struct {
+        int tile_m, tile_n, option;
+        double clocks;
+    } rows[] = {
+        {16, 128, EXACT, 510},     {32, 128, EXACT, 600},      {48, 128, EXACT, 700},
+        {64, 128, EXACT, 770},     {96, 128, EXACT, 1140},     {128, 128, EXACT, 1400},
+        {16, 256, EXACT, 730},     {32, 256, EXACT, 860},      {48, 256, ROUNDING, 915},
+        {64, 256, ROUNDING, 1060}, {128, 128, ROUNDING, 1226}, {256, 128, ROUNDING, 2380},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].tile_m == row->tile_m && rows[i].tile_n == row->tile_n &&
+            rows[i].option == row->option)
+            return rows[i].clocks;
+    return 10.0 * row->tile_m;
 }
 
-/* Microseconds of the busiest multiprocessor, of memory, and of what comes before and after. */
+/* Issue slots that 16 rows x 16 columns of codes take on their way to an operand. */
+static double decode_slots(const nib_gemm_desc *desc)
+{
+    static const double by_bits[9] = {0, 10, 9, 17, 9, 17, 17, 25, 9};
+    const nib_weight_desc *w = &desc->weight;
+    if (nib_cuda_is_table(w->type))
+        return 60;
+    if (!nib_cuda_is_integer(w->type))
+        return 22;
+    return by_bits[nib_cuda_type_bits(w->type)] + (desc->act_type == NIB_BF16 ? 3 : 0);
+}
+
+/* Clocks of a stage. What other types and groups add to the measured ones is counted, not
+ * measured: their issue slots, products, and waits for the sums of groups. */
+static double stage_clocks(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    int chunk = nib_cuda_group_class(&desc->weight), limbs = nib_cuda_limbs(desc);
+    double consumers = row->tile_n / (double)BLOCK_N, steps = NIB_CUDA_STAGE_K / 16;
+    double groups = chunk ? NIB_CUDA_STAGE_K / (double)chunk : 1, half = row->tile_m / 2.0;
+    double sums = rounds(row) ? 20 * consumers : 120 + half * consumers / 2;
+    double clocks = measured_clocks(row) + sums * (groups - 1);
+    clocks += consumers * steps * (decode_slots(desc) - 9);
+    clocks += consumers * steps * half * (limbs - 1);
+    if (sums_act(desc))
+        clocks += 100 + consumers * half * groups;
+    return clocks;
+}
+
+/* Microseconds: of the busiest multiprocessor, of memory, and of what comes before and after. */
 static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                       int64_t m, const sharing *s, const char **bound)
 {
     const nib_weight_desc *w = &desc->weight;
     double k_blocks = (double)nib_cuda_ceil_div(w->k, NIB_CUDA_STAGE_K);
-    double tiles = (double)tiles_of(row, desc, m), held = (double)resident(row);
-    double slots = chip->units * held, parts = tiles * s->cluster, rest = 3.2, work;
-    double end = 0.3 + 0.008 * row->tile_m; /* of a tile */
-    double beside = fmin(held, ceil(parts / chip->units));
+    double parts = (double)(tiles_of(row, desc, m) * s->cluster), units = chip->units;
+    double stage = stage_clocks(row, desc) / (chip->ghz * 1e3);
+    double rounds_of_tiles = ceil(parts / units), share = fmin(1, parts / units), work;
+    double rest = 3 + rounds_of_tiles * (0.4 + 0.012 * row->tile_m); /* a tile's way out */
     if (s->kind == STREAM) {
-        work = tiles * k_blocks / slots * stage_clocks(row, chip, desc, beside);
-        rest += end * ceil(tiles / slots) + 1.5 + 0.008 * row->tile_m;
+        work = parts * k_blocks / units * stage;
+        rest += 1.5 + 0.012 * row->tile_m;
+        share = 1;
     } else {
-        double waves = floor(parts / slots), left = parts - waves * slots;
-        double stages = ceil(k_blocks / s->cluster);
-        work = waves * stages * stage_clocks(row, chip, desc, held);
-        if (left > 0)
-            work += stages * stage_clocks(row, chip, desc, fmin(held, ceil(left / chip->units)));
-        rest += end * ceil(parts / slots) + (s->kind == CLUSTER ? 0.7 + 0.004 * row->tile_m : 0);
+        work = rounds_of_tiles * ceil(k_blocks / s->cluster) * stage;
+        rest += s->kind == CLUSTER ? 1 + 0.008 * row->tile_m : 0;
     }
     double bytes = (double)w->n * (double)w->k * nib_cuda_type_bits(w->type) / 8 +
                    (double)m * (double)w->k * 2 + 2 * (double)m * (double)w->n;
-    double memory = bytes / (chip->read_gb_per_s * 1.2e3 * fmin(1, parts / chip->units));
-    work /= chip->ghz * 1e3;
+    double memory = bytes / (chip->read_gb_per_s * 0.85e3 * share);
     if (bound)
         *bound = memory > work ? "memory" : "math";
     return fmax(work, memory) + rest;
@@ -254,7 +270,7 @@ static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
 static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                      int64_t m)
 {
-    int64_t tiles = tiles_of(row, desc, m), slots = (int64_t)chip->units * resident(row);
+    int64_t tiles = tiles_of(row, desc, m), slots = chip->units;
     int64_t k_blocks = nib_cuda_ceil_div(desc->weight.k, NIB_CUDA_STAGE_K);
     sharing best = {WHOLE_TILES, 1, tiles < slots ? tiles : slots, 0};
     best.us = time_of(row, chip, desc, m, &best, NULL);
@@ -263,9 +279,8 @@ static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const n
     for (int cluster = 2; cluster <= MOST_CLUSTER && cluster * LEAST_PART <= k_blocks;
          cluster *= 2) {
         sharing other = {CLUSTER, cluster, tiles * cluster, 0};
-        /* Clusters of four find room for fewer than all blocks, if a block fills its
-         * multiprocessor. */
-        int64_t room = cluster > 2 && resident(row) == 1 ? slots * 10 / 11 : slots;
+        /* Clusters of four find room for 120 of 132 blocks at a time. */
+        int64_t room = cluster > 2 ? slots * 10 / 11 : slots;
         if (tiles * cluster > room)
             break;
         other.us = time_of(row, chip, desc, m, &other, NULL);
@@ -285,7 +300,7 @@ static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const n
 /* Sums of one tile of each block, behind flags of each of its consumers. */
 static uint64_t stream_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip)
 {
-    uint64_t blocks = (uint64_t)chip->units * (uint64_t)resident(row);
+    uint64_t blocks = (uint64_t)chip->units;
     uint64_t flags = (blocks * (uint64_t)(row->tile_n / BLOCK_N) + 1) / 2 * 16;
     return flags + blocks * (uint64_t)row->tile_n * (uint64_t)row->tile_m * sizeof(float);
 }
@@ -294,7 +309,7 @@ static uint64_t stream_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip)
 static bool streams_up_to(const nib_cuda_row *row, const nib_cuda_chip *chip,
                           const nib_gemm_desc *desc, int64_t m)
 {
-    int64_t slots = (int64_t)chip->units * resident(row);
+    int64_t slots = chip->units;
     for (int64_t rows = row->tile_m;; rows += row->tile_m) {
         int64_t least = rows < m ? rows : m;
         if (share(row, chip, desc, least).kind == STREAM)
@@ -366,9 +381,9 @@ static const nib_cuda_family family = {
     }
 
 const nib_cuda_row nib_cuda_sm90_gemm_rows[] = {
-    ROW(16, 128, 8, p, PAIRED),    ROW(32, 128, 6, p, PAIRED),    ROW(16, 256, 9, a, ALONE),
-    ROW(32, 256, 7, a, ALONE),     ROW(48, 256, 6, r, ROUNDING),  ROW(64, 256, 5, r, ROUNDING),
-    ROW(16, 128, 12, a, ALONE),    ROW(32, 128, 10, a, ALONE),    ROW(48, 128, 8, a, ALONE),
-    ROW(64, 128, 8, a, ALONE),     ROW(96, 128, 6, a, ALONE),     ROW(128, 128, 4, a, ALONE),
-    ROW(128, 128, 5, r, ROUNDING), ROW(192, 128, 3, r, ROUNDING), {.variant = {.id = NULL}},
+    ROW(16, 128, 12, a, EXACT), ROW(16, 256, 9, a, EXACT),     ROW(32, 128, 10, a, EXACT),
+    ROW(32, 256, 7, a, EXACT),  ROW(48, 128, 8, a, EXACT),     ROW(48, 256, 6, r, ROUNDING),
+    ROW(64, 128, 8, a, EXACT),  ROW(64, 256, 5, r, ROUNDING),  ROW(96, 128, 6, a, EXACT),
+    ROW(128, 128, 4, a, EXACT), ROW(128, 128, 5, r, ROUNDING), ROW(256, 128, 3, r, ROUNDING),
+    {.variant = {.id = NULL}},
 };

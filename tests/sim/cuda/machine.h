@@ -56,6 +56,7 @@ typedef struct sim_copy {
     bool landed; /* the bytes are there, yet nobody waited */
     uint32_t group;
     uint64_t number; /* of the warp's copies */
+    uint32_t asked;  /* the warp's time when an arrival first asked for it, 0: none did */
     const sim_insn *in;
 } sim_copy;
 

@@ -146,15 +146,16 @@ static enum sim_step exec_wait(sim_warp *warp, const sim_insn *in, uint32_t mask
 
 /* ---- arrivals at an mbarrier when the copies have landed ---- */
 
-/* What was copied is known to those who know the lane's time when it asked. */
-static bool settle_at(sim_warp *warp, sim_copy *copy, const sim_clock *clock)
+/* What was copied is known to those who know the lane's time when it first asked: a later arrival,
+ * for more copies, may be the first to hear of it. */
+static bool settle_asked(sim_warp *warp, sim_copy *copy)
 {
     sim_block *block = warp->block;
     if (!copy->landed && !land(warp, copy)) {
         return false;
     }
     memset(block->state + copy->target, SIM_BYTE_SET, copy->bytes);
-    sim_race_landed(block, copy->target, copy->bytes, warp->member, clock->at[warp->member]);
+    sim_race_landed(block, copy->target, copy->bytes, warp->member, copy->asked);
     return true;
 }
 
@@ -166,7 +167,7 @@ bool sim_copy_arrived(sim_flight *f)
         sim_copy *copy = &warp->copy[i];
         if (copy->lane != f->lane || copy->number >= f->copies) {
             warp->copy[kept++] = *copy;
-        } else if (!settle_at(warp, copy, f->clock)) {
+        } else if (!settle_asked(warp, copy)) {
             return false;
         }
     }
@@ -195,6 +196,12 @@ static bool ask_arrival(sim_warp *warp, const sim_insn *in, int lane)
     *f->clock = warp->clock;
     f->mbarrier = slot;
     f->copies = warp->copies_issued;
+    for (uint32_t i = 0; i < warp->copies; ++i) {
+        sim_copy *copy = &warp->copy[i];
+        if (copy->lane == lane && copy->asked == 0) {
+            copy->asked = warp->clock.at[warp->member];
+        }
+    }
     if (in->mode == 0) {
         /* Without .noinc the phase waits for this one on top. */
         ++place.block->async->mbarrier[slot]->pending;

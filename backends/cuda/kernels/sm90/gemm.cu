@@ -40,7 +40,7 @@
 
 /* Registers of a thread: at the start the same for all, then loaders give most of theirs away.
  * Multiples of 8; the sum must not exceed what the block began with. */
-static constexpr int REGISTERS_BEGIN = 65536 / NIB_SPEC_RESIDENT / THREADS / 8 * 8;
+static constexpr int REGISTERS_BEGIN = 65536 / THREADS / 8 * 8;
 static constexpr int REGISTERS_LOADER = REGISTERS_BEGIN < 128 ? 32 : 40;
 static constexpr int REGISTERS_MOST =
     (REGISTERS_BEGIN * THREADS - REGISTERS_LOADER * 128) / CONSUMER_THREADS / 8 * 8;
@@ -80,7 +80,7 @@ NIB_DEVICE void consume(const nib_cuda_params &p, uint32_t shared, int cluster)
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, NIB_SPEC_RESIDENT)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     nib_gemm(const __grid_constant__ nib_cuda_mapped_params x)
 {
     extern __shared__ __align__(1024) uint8_t memory[];

@@ -61,10 +61,10 @@ static constexpr int WEIGHT_STAGE = SUMS_AT + (ACT_SUMS ? CHUNKS * TILE_M * 4 : 
 static constexpr int VALUES_BYTES = SUMS_AT - SCALES_AT;
 static_assert(WEIGHT_STAGE % 16 == 0, "bulk copies want multiples of 16");
 
-/* Sums on their way out, [token][64 + 4] f32, twice, and the bias behind them, for each consumer:
- * see output.cuh. */
-static constexpr int OUT_TOKENS = TILE_M % 16 == 0 ? 16 : 8;
-static constexpr int OUT_PITCH = 68, OUT_BYTES = (2 * OUT_TOKENS + 1) * OUT_PITCH * 4;
+/* Sums on their way out, [token][64 + 4] f32, in two halves where there is room, and the bias
+ * behind them, for each consumer: see output.cuh. */
+static constexpr int OUT_TOKENS = TILE_M % 16 == 0 ? 16 : 8, OUT_HALVES = TILE_M < 256 ? 2 : 1;
+static constexpr int OUT_PITCH = 68, OUT_BYTES = (OUT_HALVES * OUT_TOKENS + 1) * OUT_PITCH * 4;
 
 static constexpr int WEIGHTS_AT = STAGES * ACT_STAGE;
 static constexpr int OUT_AT = WEIGHTS_AT + STAGES * WEIGHT_STAGE;

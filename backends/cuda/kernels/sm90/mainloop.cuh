@@ -28,12 +28,12 @@ static_assert(HALVES * UNIT_M == TILE_M && HALVES <= 2, "a set of sums for each 
 
 /* Where four consumers are on a multiprocessor they have registers for one set, and each other's
  * products to run beside what they do between their own. */
-static constexpr int SETS = NIB_SPEC_RESIDENT * BLOCKS >= 4 ? 1 : 2;
+static constexpr int SETS = BLOCKS >= 4 ? 1 : 2;
 static_assert(SETS >= HALVES, "a set of sums for each half");
 
 /* Steps whose operands are made at a time, and whose products then start together: the fewer such
  * times the better, for the warps of a warpgroup wait for each other there. */
-static constexpr bool WHOLE_UNITS = NIB_LIMBS == 1 && NIB_SPEC_RESIDENT == 1;
+static constexpr bool WHOLE_UNITS = NIB_LIMBS == 1;
 static constexpr int BATCH = WHOLE_UNITS || CHUNK_STEPS == 1 ? CHUNK_STEPS : 2;
 static constexpr int UNIT_BATCHES = CHUNK_STEPS / BATCH;
 

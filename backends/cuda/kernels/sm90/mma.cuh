@@ -174,6 +174,21 @@ template <int COUNT> NIB_DEVICE void nib_registers_grow(void)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
+/* Two f32 as a pair, `low` in the lower half. */
+NIB_DEVICE uint32_t nib_f16_pair(float low, float high)
+{
+    uint32_t pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+NIB_DEVICE uint32_t nib_bf16_pair(float low, float high)
+{
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
 NIB_DEVICE void nib_shared_store2(uint32_t address, const uint32_t *in)
 {
     asm volatile("st.shared.v2.u32 [%0], {%1,%2};" ::"r"(address), "r"(in[0]), "r"(in[1])

@@ -219,14 +219,19 @@ NIB_DEVICE void output_values(const nib_cuda_params &p, float factor, uint32_t s
     if constexpr (GATED) {
         load_floats(sums + up, sum);
         load_floats(bias + up, add);
-    }
 #pragma unroll
-    for (int i = 0; i < N; i++)
-        y[i] = GATED ? nib_silu(y[i]) * nib_affine(p, factor, add[i], sum[i]) : nib_curve(p, y[i]);
+        for (int i = 0; i < N; i++)
+            y[i] = nib_silu(y[i]) * nib_affine(p, factor, add[i], sum[i]);
+    } else if (p.epilogue != NIB_EPILOGUE_NONE) { /* asked once: eight times take microseconds */
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            y[i] = nib_curve(p, y[i]);
+    }
 }
 
 NIB_DEVICE void store_eight(const nib_cuda_params &p, int64_t at, const float (&y)[8])
 {
+    const bool f16 = p.out_type == NIB_F16;
     uint32_t bits[8];
     if (p.out_type == NIB_F32) {
 #pragma unroll
@@ -238,9 +243,7 @@ NIB_DEVICE void store_eight(const nib_cuda_params &p, int64_t at, const float (&
     }
 #pragma unroll
     for (int i = 0; i < 8; i += 2)
-        bits[i / 2] = p.out_type == NIB_F16
-                          ? nib_f16_from_float(y[i]) | nib_f16_from_float(y[i + 1]) << 16
-                          : nib_bf16_from_float(y[i]) | nib_bf16_from_float(y[i + 1]) << 16;
+        bits[i / 2] = f16 ? nib_f16_pair(y[i], y[i + 1]) : nib_bf16_pair(y[i], y[i + 1]);
     nib_global_store4((uint16_t *)p.out + at, bits);
 }
 
@@ -248,7 +251,7 @@ NIB_DEVICE void store_eight(const nib_cuda_params &p, int64_t at, const float (&
 NIB_DEVICE void store_token(const nib_cuda_params &p, const out_place &o, int64_t m, int token)
 {
     const uint32_t sums = o.sums + token * (OUT_PITCH * 4);
-    const uint32_t bias = o.sums + 2 * OUT_TOKENS * (OUT_PITCH * 4);
+    const uint32_t bias = o.sums + OUT_HALVES * OUT_TOKENS * (OUT_PITCH * 4);
     const float factor = nib_act_factor(p, m) * SUM_FACTOR;
     const int64_t at = m * p.ldo + o.n;
     if (o.wide) {
@@ -271,7 +274,8 @@ NIB_DEVICE void stage_bias(const nib_cuda_params &p, uint32_t out, int n_block, 
     const int consumer = thread / 128, row = thread % 128;
     const int64_t n = (int64_t)nib_block_of(p, n_block, consumer) * 64 + row;
     if (row < 64)
-        nib_shared_store(out + consumer * OUT_BYTES + (2 * OUT_TOKENS * OUT_PITCH + row) * 4,
+        nib_shared_store(out + consumer * OUT_BYTES +
+                             (OUT_HALVES * OUT_TOKENS * OUT_PITCH + row) * 4,
                          nib_bits_from_float(n < p.n ? nib_bias(p, n) : 0.0f));
 }
 
@@ -310,7 +314,9 @@ NIB_DEVICE void store_tile(const nib_cuda_params &p, uint32_t shared, int n_bloc
     stage_bias(p, out, n_block, thread);
 #pragma unroll 1 /* rarely run, it is better short */
     for (int first = 0; first < rows; first += OUT_TOKENS) {
-        const int half = first / OUT_TOKENS % 2 * OUT_TOKENS;
+        const int half = first / OUT_TOKENS % OUT_HALVES * OUT_TOKENS;
+        if (OUT_HALVES == 1)
+            out_sync(thread / 128); /* the sums before have been read */
         stage_sums(out + half * (OUT_PITCH * 4), thread, first, s);
         out_sync(thread / 128); /* these sums are there, those before in the other half are read */
         if (o.token < OUT_TOKENS && first + o.token < rows && o.columns > 0)

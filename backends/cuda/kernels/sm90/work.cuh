@@ -17,9 +17,8 @@
  * blocks of lower numbers only, which have started before.
  *
  * Constants of the family: NIB_SPEC_TILE_N (64 for each consumer) and NIB_SPEC_TILE_M rows of W and
- * act of a tile, NIB_SPEC_UNIT_M rows of act of a product, NIB_SPEC_STAGES, NIB_SPEC_RESIDENT
- * (blocks that share a multiprocessor), NIB_SPEC_GATED (tiles hold both halves of gated pairs),
- * NIB_SPEC_ROUND (rolling.cuh in place of mainloop.cuh).
+ * act of a tile, NIB_SPEC_UNIT_M rows of act of a product, NIB_SPEC_STAGES, NIB_SPEC_GATED
+ * (tiles hold both halves of gated pairs), NIB_SPEC_ROUND (rolling.cuh in place of mainloop.cuh).
  */
 #ifndef NIB_CUDA_SM90_WORK_CUH
 #define NIB_CUDA_SM90_WORK_CUH

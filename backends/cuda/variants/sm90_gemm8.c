@@ -13,32 +13,14 @@
 #include <math.h>
 #include <stddef.h>
 
-enum { BLOCK_N = 64, LEAST_PART = 2, ALIGN_BYTES = 1024 };
+enum { BLOCK_N = 64, LEAST_PART = 2, ALIGN_BYTES = 1024, GROUP_THREADS = 128 };
 
 /* ---- sizes ---- */
-
-/* Blocks that share a multiprocessor. */
-static int32_t resident(const nib_cuda_row *row)
-{
-    return row->option;
-}
-
-/* Stages whose operands are kept in shared memory; 0: consumers have them in registers. */
-static int32_t buffers(const nib_cuda_row *row)
-{
-    return row->warps_k;
-}
 
 /* Whether a kernel before expands all of W in the workspace: then every stage holds operands. */
 static bool expands(const nib_cuda_row *row)
 {
-    return row->warps_n != 0;
-}
-
-/* Warps that make them, or only copy. */
-static int32_t makers(const nib_cuda_row *row)
-{
-    return row->warps_m;
+    return row->option != 0;
 }
 
 static int64_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
@@ -51,30 +33,33 @@ static int64_t stage_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
     return row->tile_m * NIB_CUDA_STAGE_K + codes + scales;
 }
 
-/* Besides the ring: operands, and sums on their way out. */
+/* Besides the ring: sums on their way out. */
 static int64_t fixed_bytes(const nib_cuda_row *row)
 {
     int out = row->tile_n / BLOCK_N * (2 * (row->tile_m % 16 ? 8 : 16) + 1) * (BLOCK_N + 4) * 4;
-    return buffers(row) * row->tile_n * NIB_CUDA_STAGE_K + out;
+    return out;
+}
+
+/* Of a stage, with its two barriers. */
+static int64_t slot_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    return stage_bytes(row, desc) + 2 * 8;
 }
 
 /* The row's stages, or as many as fit: wider codes have fewer. */
 static int32_t stages(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc)
 {
-    enum { BARRIERS = 3 * 8 }; /* bytes of a stage's barriers at most */
-    int64_t room = chip->shared_unit / resident(row) - ALIGN_BYTES;
+    int64_t room = chip->shared_unit - ALIGN_BYTES;
     if (room > chip->shared_block)
         room = chip->shared_block;
-    int64_t fit = (room - fixed_bytes(row)) / (stage_bytes(row, desc) + BARRIERS);
+    int64_t fit = (room - fixed_bytes(row)) / slot_bytes(row, desc);
     return fit < row->stages ? (int32_t)fit : row->stages;
 }
 
 static uint32_t shared_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
                              const nib_gemm_desc *desc)
 {
-    int32_t count = stages(row, chip, desc);
-    return (uint32_t)(count * (stage_bytes(row, desc) + 2 * 8) + buffers(row) * 2 * 8 +
-                      fixed_bytes(row));
+    return (uint32_t)(stages(row, chip, desc) * slot_bytes(row, desc) + fixed_bytes(row));
 }
 
 /* ---- rules ---- */
@@ -111,7 +96,7 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
         return "groups must be multiples of 32 columns";
     if (nib_cuda_gated(desc) && w->n % (2 * BLOCK_N))
         return "its tiles hold both rows of a gated pair if N is a multiple of 128 only";
-    if (stages(row, chip, desc) < 3 || stages(row, chip, desc) <= buffers(row))
+    if (stages(row, chip, desc) < 3)
         return "its stages do not fit the chip's shared memory";
     return NULL;
 }
@@ -124,10 +109,7 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_N", row->tile_n);
     nib_cuda_spec_add(text, "NIB_SPEC_TILE_M", row->tile_m);
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", stages(row, chip, desc));
-    nib_cuda_spec_add(text, "NIB_SPEC_BUFFERS", buffers(row));
-    nib_cuda_spec_add(text, "NIB_SPEC_MAKERS", makers(row));
     nib_cuda_spec_add(text, "NIB_SPEC_EXPANDED", expands(row));
-    nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
     nib_cuda_spec_add(text, "NIB_SPEC_GATED", nib_cuda_gated(desc));
     nib_cuda_spec_add(text, "NIB_SPEC_ROUND", 0); /* no weight is rounded */
 }
@@ -153,24 +135,19 @@ static int64_t tiles_of(const nib_cuda_row *row, const nib_gemm_desc *desc, int6
     return nib_cuda_ceil_div(blocks_n, row->tile_n / BLOCK_N) * nib_cuda_ceil_div(m, row->tile_m);
 }
 
-/* Clocks of a stage of a block that has its multiprocessor for itself, fitted on an H200: of those
- * who make operands and, where consumers do it, of their products and totals, which do not overlap
- * with that as they should. */
+/* Clocks of a stage, fitted on an H200. Operands in registers: their arithmetic, products and
+ * totals one after the other. Expanded: what the second-level cache delivers, 27 bytes a clock and
+ * multiprocessor. */
 static double stage_clocks(const nib_cuda_row *row, const nib_gemm_desc *desc)
 {
     const nib_weight_desc *w = &desc->weight;
     int chunk = nib_cuda_group_class(w), consumers = row->tile_n / BLOCK_N;
     double units = chunk ? NIB_CUDA_STAGE_K / (double)chunk : 1;
     double products = 2.0 * row->tile_m * consumers;
-    double makes = nib_cuda_type_bits(w->type) == 8 ? 1.2 : 1;
-    double added = units * (80 + 0.9 * row->tile_m);
-    if (desc->act_type == NIB_I8) /* sums are converted as well */
-        added *= 1.3;
+    double added = (desc->act_type == NIB_I8 ? 2.9 : 2) * row->tile_m * units + 80 * (units - 1);
     if (expands(row))
-        return fmax(1.3 * products, products / consumers + 60 + added);
-    if (buffers(row))
-        return fmax(1.3 * products, fmax(1900 * makes, products / consumers + added));
-    return 420 * makes + 1.6 * products + 2 * (added - 80);
+        return fmax((double)stage_bytes(row, desc) / 27, products + added / 2);
+    return (nib_cuda_type_bits(w->type) == 8 ? 650 : 555) + 1.2 * products + added;
 }
 
 /* Microseconds of the busiest block, of memory, and of what comes before and after. */
@@ -179,25 +156,19 @@ static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
 {
     const nib_weight_desc *w = &desc->weight;
     double k_blocks = (double)nib_cuda_ceil_div(w->k, NIB_CUDA_STAGE_K);
-    double tiles = (double)tiles_of(row, desc, m), slots = (double)(chip->units * resident(row));
+    double tiles = (double)tiles_of(row, desc, m), slots = (double)chip->units;
     double stage = stage_clocks(row, desc) / (chip->ghz * 1e3), rounds = ceil(tiles / slots);
     double rest = 3.2 + 0.004 * row->tile_m * fmax(rounds, 1);
     double runs = s->stream ? tiles / slots : rounds;
-    /* Blocks that share a multiprocessor share what it has. */
-    stage *= 1 + (fmin((double)resident(row), ceil((double)s->blocks / chip->units)) - 1) * 0.7;
     if (s->stream)
         rest += 1.2 + 0.008 * row->tile_m;
     double bytes = (double)w->n * (double)w->k * nib_cuda_type_bits(w->type) / 8 +
                    (double)m * (double)w->k + 2 * (double)m * (double)w->n;
     double busy = fmin(1, (double)s->blocks / chip->units);
     double memory = bytes / (chip->read_gb_per_s * 1.2e3 * busy);
-    /* Everything passes the second-level cache: 25 bytes a clock and multiprocessor. */
-    double cache =
-        tiles * k_blocks * (double)stage_bytes(row, desc) / (25e3 * chip->units * busy * chip->ghz);
     double work = runs * k_blocks * stage;
-    if (expands(row)) /* as fast as memory takes the bytes, and read again */
-        rest += 3 + (double)expanded_bytes(desc) / (chip->read_gb_per_s * 0.7e3);
-    memory = fmax(memory, cache);
+    if (expands(row)) /* memory takes them at half the rate of reading */
+        rest += 3 + (double)expanded_bytes(desc) / (chip->read_gb_per_s * 0.5e3);
     if (bound)
         *bound = memory > work ? "memory" : "math";
     return fmax(work, memory) + rest;
@@ -208,7 +179,7 @@ static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
 static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                      int64_t m)
 {
-    int64_t tiles = tiles_of(row, desc, m), slots = (int64_t)chip->units * resident(row);
+    int64_t tiles = tiles_of(row, desc, m), slots = chip->units;
     int64_t k_blocks = nib_cuda_ceil_div(desc->weight.k, NIB_CUDA_STAGE_K);
     sharing whole = {false, tiles < slots ? tiles : slots, 0}, stream = {true, slots, 0};
     whole.us = time_of(row, chip, desc, m, &whole, NULL);
@@ -222,7 +193,7 @@ static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const n
 /* Sums of one tile of each block, behind flags of each of its consumers. */
 static uint64_t stream_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip)
 {
-    uint64_t blocks = (uint64_t)chip->units * (uint64_t)resident(row);
+    uint64_t blocks = (uint64_t)chip->units;
     uint64_t flags = (blocks * (uint64_t)(row->tile_n / BLOCK_N) + 1) / 2 * 16;
     return flags + blocks * (uint64_t)row->tile_n * (uint64_t)row->tile_m * sizeof(float);
 }
@@ -231,7 +202,7 @@ static uint64_t stream_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip)
 static bool streams_up_to(const nib_cuda_row *row, const nib_cuda_chip *chip,
                           const nib_gemm_desc *desc, int64_t m)
 {
-    int64_t slots = (int64_t)chip->units * resident(row);
+    int64_t slots = chip->units;
     for (int64_t rows = row->tile_m;; rows += row->tile_m) {
         int64_t least = rows < m ? rows : m;
         if (share(row, chip, desc, least).stream)
@@ -298,13 +269,12 @@ static const nib_cuda_family expanding = {
 
 /* ---- the table ---- */
 
-/* Rows of act and W, stages, those whose operands are kept, making warps, whether all of W
- * is expanded before. The same number of batch_invariant: with whole tiles the order of a sum is
- * that of k in all. */
-#define ROW_OF(kind, what, m, n, s, kept, makes, all)                                       \
+/* Rows of act and W, stages; whether all of W is expanded before. The same number of
+ * batch_invariant: with whole tiles the order of a sum is that of k in all. */
+#define ROW_OF(kind, what, m, n, s, all)                                                    \
     {                                                                                       \
         .variant = {.size = sizeof(nib_variant),                                            \
-                    .id = what "-sm90-m" #m "n" #n "s" #s "k" #kept "w" #makes,             \
+                    .id = what "-sm90-m" #m "n" #n "s" #s,                                  \
                     .isa = "sm_90a",                                                        \
                     .source = "kernels/sm90/gemm8.cu",                                      \
                     .m_min = 1,                                                             \
@@ -312,22 +282,22 @@ static const nib_cuda_family expanding = {
                     .n_tile = n,                                                            \
                     .k_tile = NIB_CUDA_STAGE_K,                                             \
                     .stages = s,                                                            \
-                    .threads = 2 * n + 32 * makes,                                          \
+                    .threads = 2 * n + GROUP_THREADS,                                       \
                     .decode_per_ns = 50,                                                    \
                     .decode_m = m,                                                          \
-                    .efficiency = 0.6,                                                      \
+                    .efficiency = 0.5,                                                      \
                     .math_type = NIB_I8,                                                    \
                     .batch_invariant = 98},                                                 \
         .family = &kind, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .stages = s, \
-        .warps_k = kept, .warps_m = makes, .warps_n = all, .option = 1                      \
+        .option = all                                                                       \
     }
 
-#define ROW(m, n, s, kept, makes) ROW_OF(family, "gemm8", m, n, s, kept, makes, 0)
-#define EXPANDING(m, n, s)        ROW_OF(expanding, "gemm8x", m, n, s, 0, 4, 1)
+#define ROW(m, n, s)       ROW_OF(family, "gemm8", m, n, s, 0)
+#define EXPANDING(m, n, s) ROW_OF(expanding, "gemm8x", m, n, s, 1)
 
 const nib_cuda_row nib_cuda_sm90_gemm8_rows[] = {
-    ROW(16, 128, 12, 0, 4),    ROW(32, 128, 12, 0, 4), ROW(48, 128, 10, 0, 4),
-    ROW(64, 128, 10, 0, 4),    ROW(96, 128, 8, 0, 4),  ROW(128, 128, 8, 0, 4),
-    ROW(128, 128, 6, 3, 8),    EXPANDING(128, 128, 6), EXPANDING(176, 128, 5),
+    ROW(16, 128, 12),          ROW(32, 128, 12),       ROW(48, 128, 10),
+    ROW(64, 128, 10),          ROW(96, 128, 8),        ROW(128, 128, 8),
+    EXPANDING(128, 128, 6),    EXPANDING(144, 128, 5), EXPANDING(176, 128, 5),
     {.variant = {.id = NULL}},
 };

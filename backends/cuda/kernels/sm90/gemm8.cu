@@ -3,17 +3,16 @@
  * The gemm kernel of Hopper for activations of 8 bits, any number of rows of them: products of
  * bytes take half the time of those of 16 bits, so what else there is to do for a stage must fit
  * into half the time. A block has a consumer, a warpgroup, for each 64 of TILE_N rows of W, and a
- * warpgroup or two of makers. Who turns codes into operands is the row's:
+ * warpgroup of loaders. Where codes become operands is the row's:
  *
- *     BUFFERS > 0   makers, in shared memory (expand8.cuh); consumers multiply (shared8.cuh)
- *     0             consumers, in registers (mainloop8.cuh); makers only copy
- *     EXPANDED      a kernel before this one, all of W into the workspace; makers only copy
+ *     else       in the consumers' registers, again for each tile of tokens (mainloop8.cuh)
+ *     EXPANDED   by nib_expand, which runs before, in the workspace (expand8.cuh, shared8.cuh)
  *
  * work.cuh deals out tiles, load8.cuh has the ring, output.cuh ends tiles. variants/sm90_gemm8.c
  * launches it:
  *
  *     grid.x   blocks, which stay and take tiles
- *     shared   the ring, operands, room for sums on their way out, barriers
+ *     shared   the ring, room for sums on their way out, barriers
  */
 #include "nib_spec.h"
 
@@ -41,17 +40,14 @@
 
 #include "kernels/sm90/sums8.cuh"
 
+/* Registers of a thread: at the start the same for all, then loaders give most of theirs away. */
+static constexpr int REGISTERS_BEGIN = 65536 / THREADS / 8 * 8, REGISTERS_LOADER = 72;
+static constexpr int REGISTERS_CONSUMER =
+    (REGISTERS_BEGIN * THREADS - REGISTERS_LOADER * 128) / CONSUMER_THREADS / 8 * 8;
+
+#if NIB_SPEC_EXPANDED
 #include "kernels/sm90/expand8.cuh"
 
-/* Registers of a thread: at the start the same for all, then makers give most of theirs away. */
-static constexpr int BLOCK_THREADS = CONSUMER_THREADS + MAKER_THREADS;
-static constexpr int REGISTERS_BEGIN = 65536 / NIB_SPEC_RESIDENT / BLOCK_THREADS / 8 * 8;
-static constexpr int REGISTERS_MAKER = NIB_SPEC_RESIDENT > 1 || MAKER_WARPS > 4 ? 56 : 72;
-static constexpr int REGISTERS_MOST =
-    (REGISTERS_BEGIN * BLOCK_THREADS - REGISTERS_MAKER * MAKER_THREADS) / CONSUMER_THREADS / 8 * 8;
-static constexpr int REGISTERS_CONSUMER = REGISTERS_MOST < 240 ? REGISTERS_MOST : 240;
-
-#if NIB_SPEC_BUFFERS || NIB_SPEC_EXPANDED
 #include "kernels/sm90/shared8.cuh"
 #else
 #include "kernels/sm90/mainloop8.cuh"
@@ -66,13 +62,13 @@ NIB_DEVICE void consume(const nib_cuda_params &p, uint32_t shared)
 {
     const int thread = nib_thread();
     nib_work w = nib_work_begin(p, 1);
-    nib_slot stage = {0, 0}, buffer = {0, 0};
+    nib_slot stage = {0, 0};
     nib_piece piece;
     state s;
     state_begin(p, thread, s);
     while (nib_work_next(p, w, piece)) {
         const nib_place place = nib_place_of(p, piece.tile);
-        run_stages(piece.k_end - piece.k_begin, shared, stage, buffer, s);
+        run_stages(piece.k_end - piece.k_begin, shared, stage, s);
         nib_wait_for_primary(); /* it may have used the workspace, and written scales of act */
         if (piece.k_end < p.k_blocks) {
             leave_part(p, thread, s);
@@ -86,7 +82,7 @@ NIB_DEVICE void consume(const nib_cuda_params &p, uint32_t shared)
 
 /* ---- the block ---------------------------------------------------------------------------- */
 
-extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, NIB_SPEC_RESIDENT)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     nib_gemm(const __grid_constant__ nib_cuda_mapped_params x)
 {
     extern __shared__ __align__(1024) uint8_t memory[];
@@ -97,8 +93,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, NIB_SPEC_RESIDENT)
         barriers_begin(shared, x.mapped);
     __syncthreads(); /* barriers are there */
     if (warp >= CONSUMER_THREADS / 32) {
-        nib_registers_shrink<REGISTERS_MAKER>();
-        nib_make(x, shared, warp - CONSUMER_THREADS / 32);
+        nib_registers_shrink<REGISTERS_LOADER>();
+        nib_load(x, shared, warp - CONSUMER_THREADS / 32);
     } else {
         nib_registers_grow<REGISTERS_CONSUMER>();
         consume(x.p, shared);

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ring of gemm8.cu: stages of 128 k of the block's tile, codes and scales of W and activations
- * of 8 bits, on their way from global to shared memory. One thread starts the copies: codes and
- * scales lie in pieces of a stage's size (bulk copies), activations come by their map (a tensor
- * copy, 128 bytes of each row) or, where they have none, element by element from all makers.
- * expand8.cuh says when.
+ * The ring of gemm8.cu: stages of 128 k of the block's tile, W and activations of 8 bits, on their
+ * way from global to shared memory. The last warpgroup, the loaders, fills it: three of its warps
+ * have a thread each that starts copies of codes (or operands, where expand8.cuh has made them
+ * before), of scales, and of activations by their map. Where act has no map, all loaders fetch it
+ * element by element. Barriers:
+ *
+ *     full [stage]    all bytes are there               loaders -> consumers
+ *     empty [stage]   all consumers have read it        consumers -> loaders
  *
  * Constants of the family: NIB_SPEC_BYTES, NIB_SPEC_TILE_N (64 for each consumer) and
- * NIB_SPEC_TILE_M rows of W and act of a tile, NIB_SPEC_STAGES, NIB_SPEC_BUFFERS (stages of
- * operands; 0: they are in registers, or EXPANDED), NIB_SPEC_EXPANDED, NIB_SPEC_MAKERS (warps: 4,
- * or 8), NIB_SPEC_RESIDENT (blocks that share a multiprocessor), NIB_SPEC_GATED (tiles hold both
- * halves of gated pairs). variants/sm90_gemm8.c computes the same sizes.
+ * NIB_SPEC_TILE_M rows of W and act of a tile, NIB_SPEC_STAGES, NIB_SPEC_EXPANDED,
+ * NIB_SPEC_GATED (tiles hold both halves of gated pairs). variants/sm90_gemm8.c computes the same
+ * sizes.
  */
 #ifndef NIB_CUDA_SM90_LOAD8_CUH
 #define NIB_CUDA_SM90_LOAD8_CUH
 
-static constexpr int STAGES = NIB_SPEC_STAGES, BUFFERS = NIB_SPEC_BUFFERS;
-/* All operands are made by a kernel before this one, blocks of them one after the other. */
+static constexpr int STAGES = NIB_SPEC_STAGES;
+/* W is operands, made by a kernel before this one, in the workspace. */
 static constexpr bool EXPANDED = NIB_SPEC_EXPANDED;
-/* What consumers give back: buffers and with them stages, or stages. */
-static constexpr int RELEASES = BUFFERS > 0 ? BUFFERS : STAGES;
-static constexpr int MAKER_WARPS = NIB_SPEC_MAKERS, MAKER_THREADS = 32 * MAKER_WARPS;
+
+/* Warps that start copies, and what of. */
+enum { LOADS_CODES, LOADS_ACT, LOADS_SCALES, LOADER_WARPS = 4 };
 
 static constexpr int CODE_BLOCK = 64 * STAGE_K / 8 * NIB_CODE.bits; /* bytes of a block of codes */
 
@@ -34,13 +36,12 @@ static_assert(NIB_SPEC_ZERO == NIB_ZERO_NONE, "variants/sm90_gemm8.c refuses zer
 /* ---- shared memory ------------------------------------------------------------------------ */
 
 /* Sizes and places in bytes. A stage's activations, [token][128 bytes] swizzled, begin at multiples
- * of 1024, and so do operands, [buffer][row of W][128 bytes] swizzled. The rest of a stage:
+ * of 1024, and so do operands, [row of W][128 bytes] swizzled. The rest of a stage:
  *
  *     codes [block]   scales [block][chunk][64]
  */
 static constexpr int ACT_STAGE = TILE_M * 128;
 static constexpr int OPERAND_BLOCK = 64 * 128, OPERANDS = BLOCKS * OPERAND_BLOCK;
-static constexpr int OPERAND_STAGES = EXPANDED ? STAGES : BUFFERS;
 static constexpr int SCALES_AT = EXPANDED ? 0 : BLOCKS * CODE_BLOCK;
 static constexpr int WEIGHT_STAGE = SCALES_AT + BLOCKS * CHUNKS * 64 * SCALE_BYTES;
 static_assert(ACT_STAGE % 1024 == 0 && WEIGHT_STAGE % 16 == 0, "copies want such places");
@@ -51,20 +52,20 @@ static constexpr int OUT_TOKENS = TILE_M % 16 == 0 ? 16 : 8, OUT_HALVES = 2;
 static constexpr int OUT_PITCH = 68, OUT_BYTES = (OUT_HALVES * OUT_TOKENS + 1) * OUT_PITCH * 4;
 
 static constexpr int OPERANDS_AT = STAGES * ACT_STAGE;
-static constexpr int WEIGHTS_AT = OPERANDS_AT + OPERAND_STAGES * OPERANDS;
+static constexpr int WEIGHTS_AT = OPERANDS_AT + (EXPANDED ? STAGES * OPERANDS : 0);
 static constexpr int OUT_AT = WEIGHTS_AT + STAGES * WEIGHT_STAGE;
 static constexpr int BARRIERS_AT = OUT_AT + BLOCKS * OUT_BYTES;
 
-/* A stage of the ring, or a buffer of operands, as the one who fills or reads it counts them. */
+/* A stage of the ring, as the one who fills or reads it counts them. */
 typedef struct nib_slot {
     int index;
     uint32_t parity; /* of the phase in which it is filled */
 } nib_slot;
 
-template <int COUNT> NIB_DEVICE void nib_slot_next(nib_slot &slot)
+NIB_DEVICE void nib_slot_next(nib_slot &slot)
 {
     slot.index++;
-    if (slot.index == COUNT) {
+    if (slot.index == STAGES) {
         slot.index = 0;
         slot.parity ^= 1;
     }
@@ -80,38 +81,29 @@ NIB_DEVICE uint32_t weights_of(uint32_t shared, const nib_slot &stage)
     return shared + WEIGHTS_AT + stage.index * WEIGHT_STAGE;
 }
 
-NIB_DEVICE uint32_t operands_of(uint32_t shared, const nib_slot &buffer)
+NIB_DEVICE uint32_t operands_of(uint32_t shared, const nib_slot &stage)
 {
-    return shared + OPERANDS_AT + buffer.index * OPERANDS;
+    return shared + OPERANDS_AT + stage.index * OPERANDS;
 }
 
-/* Barriers; expand8.cuh says what they mean. */
 NIB_DEVICE uint32_t full_of(uint32_t shared, const nib_slot &stage)
 {
     return shared + BARRIERS_AT + stage.index * 8;
 }
 
-NIB_DEVICE uint32_t ready_of(uint32_t shared, const nib_slot &buffer)
+NIB_DEVICE uint32_t empty_of(uint32_t shared, const nib_slot &stage)
 {
-    return shared + BARRIERS_AT + (STAGES + buffer.index) * 8;
+    return shared + BARRIERS_AT + (STAGES + stage.index) * 8;
 }
 
-NIB_DEVICE uint32_t empty_of(uint32_t shared, const nib_slot &release)
-{
-    return shared + BARRIERS_AT + (STAGES + BUFFERS + release.index) * 8;
-}
-
-/* One thread, before all others go on. Without a map every maker warp arrives for its part of act.
+/* One thread, before all others go on. Without a map every loader warp arrives for its part of act.
  */
 NIB_DEVICE void barriers_begin(uint32_t shared, bool mapped)
 {
-    nib_slot slot = {0, 0};
-    for (; slot.index < STAGES; slot.index++)
-        nib_barrier_init(full_of(shared, slot), 1 + SCALED + (mapped ? 1 : MAKER_WARPS));
-    for (slot.index = 0; slot.index < BUFFERS; slot.index++)
-        nib_barrier_init(ready_of(shared, slot), MAKER_WARPS);
-    for (slot.index = 0; slot.index < RELEASES; slot.index++)
+    for (nib_slot slot = {0, 0}; slot.index < STAGES; slot.index++) {
+        nib_barrier_init(full_of(shared, slot), 1 + SCALED + (mapped ? 1 : LOADER_WARPS));
         nib_barrier_init(empty_of(shared, slot), CONSUMER_THREADS / 32);
+    }
     nib_barrier_init_fence();
 }
 
@@ -176,7 +168,7 @@ NIB_DEVICE void copy_act(const nib_cuda_mapped_params &x, uint32_t shared, const
     nib_tensor_copy(act_of(shared, stage), &x.act_map, k * STAGE_K, m0, full);
 }
 
-/* All makers, from any address: a 16-byte piece of a row at a time, to where the tensor copy would
+/* All loaders, from any address: a 16-byte piece of a row at a time, to where the tensor copy would
  * have put it. */
 NIB_DEVICE void fill_act(const nib_cuda_params &p, uint32_t shared, const nib_slot &stage, int m0,
                          int k)
@@ -185,7 +177,7 @@ NIB_DEVICE void fill_act(const nib_cuda_params &p, uint32_t shared, const nib_sl
     const int64_t column = (int64_t)k * STAGE_K + piece * 16;
     const int columns = (int)(p.k - column);
 #pragma unroll 1
-    for (int row = thread / 8; row < TILE_M; row += MAKER_THREADS / 8) {
+    for (int row = thread / 8; row < TILE_M; row += 16) {
         uint32_t words[4] = {0, 0, 0, 0};
         if (m0 + row < p.m) {
             const uint8_t *from = (const uint8_t *)p.act + (m0 + row) * p.lda + column;
@@ -200,6 +192,98 @@ NIB_DEVICE void fill_act(const nib_cuda_params &p, uint32_t shared, const nib_sl
     __syncwarp();
     if (thread % 32 == 0)
         nib_barrier_arrive(full_of(shared, stage));
+}
+
+/* ---- the loaders -------------------------------------------------------------------------- */
+
+/* The stages of a block one after the other, whatever tile they are of. */
+typedef struct nib_feed {
+    nib_work work;
+    nib_piece piece;
+    nib_place place;
+    nib_slot stage;
+    int k;
+    bool more;
+} nib_feed;
+
+NIB_DEVICE void feed_piece(const nib_cuda_params &p, nib_feed &f)
+{
+    f.more = nib_work_next(p, f.work, f.piece);
+    if (f.more) {
+        f.place = nib_place_of(p, f.piece.tile);
+        f.k = f.piece.k_begin;
+    }
+}
+
+NIB_DEVICE nib_feed feed_begin(const nib_cuda_params &p)
+{
+    nib_feed f;
+    f.work = nib_work_begin(p, 1);
+    f.stage = nib_slot{0, 0};
+    feed_piece(p, f);
+    return f;
+}
+
+NIB_DEVICE void feed_next(const nib_cuda_params &p, nib_feed &f)
+{
+    nib_slot_next(f.stage);
+    f.k++;
+    if (f.k == f.piece.k_end)
+        feed_piece(p, f);
+}
+
+NIB_DEVICE void feed_weights(const nib_cuda_mapped_params &x, uint32_t shared, const nib_feed &f,
+                             int warp)
+{
+    if (warp == LOADS_CODES && nib_elect())
+        copy_codes(x.p, shared, f.stage, f.place.n_block, f.k);
+    if (SCALED && warp == LOADS_SCALES && nib_elect())
+        copy_scales(x.p, shared, f.stage, f.place.n_block, f.k);
+    __syncwarp();
+}
+
+NIB_DEVICE void feed_act(const nib_cuda_mapped_params &x, uint32_t shared, const nib_feed &f,
+                         int warp)
+{
+    if (!x.mapped)
+        fill_act(x.p, shared, f.stage, f.place.m0, f.k);
+    else if (warp == LOADS_ACT && nib_elect())
+        copy_act(x, shared, f.stage, f.place.m0, f.k);
+    __syncwarp();
+}
+
+/* The first stages: weights at once, and activations when the kernel before has written them. */
+NIB_DEVICE void feed_first(const nib_cuda_mapped_params &x, uint32_t shared, nib_feed &ahead,
+                           int warp)
+{
+    nib_feed f = ahead;
+    if constexpr (EXPANDED)
+        nib_wait_for_primary(); /* it made the operands */
+#pragma unroll 1
+    for (int i = 0; i < STAGES && f.more; i++) {
+        feed_weights(x, shared, f, warp);
+        feed_next(x.p, f);
+    }
+    nib_wait_for_primary();
+#pragma unroll 1
+    for (int i = 0; i < STAGES && ahead.more; i++) {
+        feed_act(x, shared, ahead, warp);
+        feed_next(x.p, ahead);
+    }
+}
+
+/* The work of the loaders' warps. */
+NIB_DEVICE void nib_load(const nib_cuda_mapped_params &x, uint32_t shared, int warp)
+{
+    nib_feed ahead = feed_begin(x.p);
+    nib_slot stage = {0, 0};
+    feed_first(x, shared, ahead, warp);
+    for (; ahead.more; feed_next(x.p, ahead)) {
+        nib_barrier_wait(empty_of(shared, stage), stage.parity);
+        feed_weights(x, shared, ahead, warp);
+        feed_act(x, shared, ahead, warp);
+        nib_slot_next(stage);
+    }
 }
 
 #endif

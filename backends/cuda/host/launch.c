@@ -206,7 +206,7 @@ static nib_cu_result start_main(nib_cuda_device *device, const nib_cuda_kernel *
                             .stream = args->stream,
                             .attributes = attributes};
     /* Chains of kernels and reductions that start early take up to twice as long on an H200. */
-    if (waits_itself(device, kernel) && params->split == 1)
+    if (waits_itself(device, kernel) && (params->split == 1 || !kernel->reduce))
         attributes[launch.attribute_count++] =
             (nib_cu_launch_attribute){.id = NIB_CU_LAUNCH_PROGRAMMATIC, .value.allowed = 1};
     if (shape->cluster > 1)

@@ -30,7 +30,7 @@ typedef struct nib_cuda_row nib_cuda_row;
 typedef struct nib_cuda_shape {
     uint32_t grid[3], block;
     uint32_t shared_bytes; /* dynamic */
-    int32_t split;         /* parts of K; above 1 the family's reduction follows */
+    int32_t split;         /* parts of K; above 1 the family's reduction follows, if it has one */
     int32_t cluster;       /* neighbouring blocks along x that share memory; 0 and 1: none */
     int32_t map_rows;      /* rows of act a tensor copy brings; 0: no nib_cuda_mapped_params */
     uint64_t workspace_bytes;
@@ -85,6 +85,7 @@ void nib_cuda_spec_add(nib_cuda_spec *spec, const char *name, int64_t value);
 /* The tables, most special first, ended by a row whose variant.id is NULL. */
 extern const nib_cuda_row nib_cuda_sm90_decode_rows[];
 extern const nib_cuda_row nib_cuda_sm80_decode_rows[];
+extern const nib_cuda_row nib_cuda_sm90_gemm_rows[];
 extern const nib_cuda_row nib_cuda_sm80_gemm_rows[];
 extern const nib_cuda_row nib_cuda_general_rows[];
 

@@ -230,14 +230,24 @@ static const sim_insn *where(const sim_warp *warp, const sim_group *g)
     return &warp->function->code[g->state == SIM_WAITS_BARRIER ? g->pc - 1 : g->pc];
 }
 
-/* What the block's warps wait for, behind the text; and the likeliest culprit: a collective that
- * lacks lanes. */
+/* What the block's warps wait for, behind the text; and the likeliest culprit. */
 typedef struct stuck {
     sim_warp *warp;
     const sim_group *at;
+    uint32_t blame;
     char text[800];
     size_t used;
 } stuck;
+
+/* Lanes that others of their warp wait for are to blame, unless a barrier keeps these. */
+static uint32_t blame_of(const sim_warp *warp, const sim_group *g)
+{
+    bool kept = false;
+    for (uint32_t i = 0; i < warp->groups; ++i) {
+        kept |= warp->group[i].state == SIM_WAITS_PHASE;
+    }
+    return g->state == SIM_WAITS_PHASE ? 1 : g->state == SIM_WAITS_LANES && !kept ? 2 : 0;
+}
 
 static void look_where(sim_block *block, stuck *s)
 {
@@ -245,8 +255,9 @@ static void look_where(sim_block *block, stuck *s)
         sim_warp *warp = &block->warp[i];
         for (uint32_t j = 0; j < warp->groups; ++j) {
             const sim_group *g = &warp->group[j];
-            const bool better =
-                s->at == NULL || (s->at->state != SIM_WAITS_LANES && g->state == SIM_WAITS_LANES);
+            const uint32_t blame = blame_of(warp, g);
+            const bool better = s->at == NULL || blame > s->blame;
+            s->blame = better ? blame : s->blame;
             s->warp = better ? warp : s->warp;
             s->at = better ? g : s->at;
             if (s->used < sizeof s->text - 1) {

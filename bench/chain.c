@@ -242,7 +242,7 @@ static int run_model(const options *o, opened *p, chain_model *model)
         shrink(model);
     bool good = chain_open(&c, &p->cuda, p->dev, model, o->type, m_max);
     for (int i = 0; i < model->kinds && good && p->has_floor; i++)
-        good = bench_reader_load(&p->reader[i], chain_bytes(&c, i), &o->pace);
+        good = bench_reader_load(&p->reader[i], chain_bytes(&c, i), BENCH_ROTATE_BYTES, &o->pace);
     for (int i = 0; i < o->rows && good; i++) {
         chain_result r;
         if (!chain_run(&c, o->m[i], p->has_floor ? p->reader : NULL, &o->pace, &r)) {

@@ -10,6 +10,7 @@
 #include "support/cuda_sets.h"
 #include "support/jobs.h"
 #include "support/summary.h"
+#include "support/tables.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -21,7 +22,8 @@ enum { EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 77 };
 
 #define MAX_CANDIDATES 64
 #define ROOF_BYTES     ((size_t)1 << 30)
-#define PATIENCE_S     300
+#define PATIENCE_S     60
+#define SMOKE_S        3600 /* simulators are slow */
 
 typedef struct options {
     int device;
@@ -30,8 +32,8 @@ typedef struct options {
     bool no_cublas, no_floor, no_dequant, facts, resume;
     bench_pace pace;
     double budget_s;
-    bench_rows summary; /* of files to sum up */
-    bool summarize;
+    bench_rows read; /* of files to print */
+    bool summarize, tabulate;
 } options;
 
 typedef struct state {
@@ -46,7 +48,7 @@ typedef struct state {
 
 static const char usage[] =
     "usage: bench-cuda [option...]\n"
-    "       bench-cuda --summary FILE.csv [--summary FILE.csv..]\n"
+    "       bench-cuda --summary FILE.csv.. | --table FILE.csv..\n"
     "  --set NAME[,..]   products and shapes: base (the default), types, act8, odd, all\n"
     "  --desc LINE       a product without n and k in place of a set's; may stand several times\n"
     "  --case N,K        a shape in place of a set's; may stand several times\n"
@@ -58,10 +60,12 @@ static const char usage[] =
     "  --csv FILE        the table for programs, written cell by cell\n"
     "  --resume          go on with that file: its cells that are ok are not measured again\n"
     "  --summary FILE    ranges, targets and the cells that miss them, of a --csv file\n"
+    "  --table FILE      every cell of a --csv file, as Markdown\n"
     "  --facts           also what the backend says of each kernel\n"
     "  --device N        of the driver's devices (0)\n"
     "  --cublas FILE     the cuBLAS library (libcublas.so.13, .12, ..)\n"
-    "  --no-cublas, --no-floor, --no-dequant   without that contender\n"
+    "  --no-cublas, --no-floor, --no-dequant   without that contender; dequantise and cuBLAS only\n"
+    "                    from 256 rows on\n"
     "  --anchors FILE    recorded times (bench/anchors_h200.csv, if it is there)\n"
     "  --smoke           one copy of the weights and few calls, to see that all runs; on a\n"
     "                    simulator. The times then mean nothing\n"
@@ -85,6 +89,7 @@ enum {
     OPT_CSV,
     OPT_RESUME,
     OPT_SUMMARY,
+    OPT_TABLE,
     OPT_FACTS,
     OPT_DEVICE,
     OPT_CUBLAS,
@@ -106,6 +111,7 @@ static const struct option known[] = {{"set", 1, 0, OPT_SET},
                                       {"csv", 1, 0, OPT_CSV},
                                       {"resume", 0, 0, OPT_RESUME},
                                       {"summary", 1, 0, OPT_SUMMARY},
+                                      {"table", 1, 0, OPT_TABLE},
                                       {"facts", 0, 0, OPT_FACTS},
                                       {"device", 1, 0, OPT_DEVICE},
                                       {"cublas", 1, 0, OPT_CUBLAS},
@@ -156,7 +162,10 @@ static bool take_option(options *o, int c, const char *value)
         return o->resume = true;
     case OPT_SUMMARY:
         o->summarize = true;
-        return bench_rows_read(&o->summary, value) >= 0;
+        return bench_rows_read(&o->read, value) >= 0;
+    case OPT_TABLE:
+        o->tabulate = true;
+        return bench_rows_read(&o->read, value) >= 0;
     case OPT_FACTS:
         return o->facts = true;
     case OPT_DEVICE:
@@ -454,6 +463,12 @@ static bench_job_end describe(void *user, bench_job *pipe)
     return BENCH_JOB_DONE;
 }
 
+/* Seconds that a cell may take before it counts as hung. */
+static int patience(const state *st)
+{
+    return st->o.pace.smoke ? SMOKE_S : PATIENCE_S;
+}
+
 static bench_job_end run_jobs(state *st)
 {
     const bench_plan *plan = &st->o.plan;
@@ -461,7 +476,7 @@ static bench_job_end run_jobs(state *st)
         const bench_plan_job *job = st->job = &plan->job[i];
         if (!i || strcmp(job->line, plan->job[i - 1].line))
             printf("%s\n", job->line);
-        bench_job_end end = bench_job_run(measure, take_row, st, PATIENCE_S);
+        bench_job_end end = bench_job_run(measure, take_row, st, patience(st));
         if (end == BENCH_JOB_USELESS)
             return end;
         if (end == BENCH_JOB_LATE) {
@@ -486,8 +501,13 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return EXIT_USAGE;
     }
-    if (o->summarize) {
-        bench_summary(stdout, &o->summary);
+    if (o->summarize)
+        bench_summary(stdout, &o->read);
+    if (o->tabulate)
+        bench_tables(stdout, &o->read);
+    if (o->summarize || o->tabulate) {
+        bench_rows_free(&o->read);
+        bench_plan_free(&o->plan);
         return 0;
     }
     const char *anchors = o->anchors_path ? o->anchors_path : "bench/anchors_h200.csv";
@@ -498,7 +518,7 @@ int main(int argc, char **argv)
     if (!open_csv(&st))
         return EXIT_USAGE;
     st.deadline = o->budget_s > 0 ? now_s() + o->budget_s : 0;
-    if (bench_job_run(describe, take_row, &st, PATIENCE_S) == BENCH_JOB_USELESS)
+    if (bench_job_run(describe, take_row, &st, patience(&st)) == BENCH_JOB_USELESS)
         return EXIT_NO_DEVICE;
     run_jobs(&st);
     printf("\n");

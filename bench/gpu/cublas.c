@@ -5,6 +5,8 @@
  */
 #include "gpu/cublas.h"
 
+#include "gpu/rounds.h"
+
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -165,23 +167,19 @@ static uint32_t narrow(float value, int mantissa, int bias, uint32_t largest)
     return small | sign << (mantissa == 10 || mantissa == 7 ? 15 : 7);
 }
 
-static void *convert(const bench_dense_source *s, float scale)
+static void *convert(const float *values, int64_t count, nib_type type, float scale)
 {
-    int64_t count = s->n * s->k;
-    void *out = malloc((size_t)count * (s->type == NIB_E4M3 ? 1 : 2));
+    void *out = malloc((size_t)count * (type == NIB_E4M3 ? 1 : 2));
     if (!out)
         return NULL;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static)
-#endif
     for (int64_t i = 0; i < count; i++) {
-        float w = s->weights[i] * scale;
-        if (s->type == NIB_F16)
-            ((uint16_t *)out)[i] = (uint16_t)narrow(w, 10, 15, 0x7bff);
-        else if (s->type == NIB_BF16)
-            ((uint16_t *)out)[i] = (uint16_t)narrow(w, 7, 127, 0x7f7f);
+        float value = values[i] * scale;
+        if (type == NIB_F16)
+            ((uint16_t *)out)[i] = (uint16_t)narrow(value, 10, 15, 0x7bff);
+        else if (type == NIB_BF16)
+            ((uint16_t *)out)[i] = (uint16_t)narrow(value, 7, 127, 0x7f7f);
         else
-            ((uint8_t *)out)[i] = (uint8_t)narrow(w, 3, 7, 0x7e);
+            ((uint8_t *)out)[i] = (uint8_t)narrow(value, 3, 7, 0x7e);
     }
     return out;
 }
@@ -214,21 +212,24 @@ bool bench_dense_open(bench_dense *d, bench_cublas *b, bench_cuda *cuda,
                        .k = s->k,
                        .type = s->type,
                        .out_type = s->out_type,
-                       .scale = s->type == NIB_E4M3 ? e4m3_scale(s) : 1};
+                       .scale = s->type == NIB_E4M3 && s->weights ? e4m3_scale(s) : 1};
     if (s->type == NIB_E4M3 && !b->lt_handle) {
         fprintf(stderr, "bench: there is no cublasLt, so no e4m3 baseline\n");
         return false;
     }
-    int copies = (int)(s->bytes / one) + 1;
-    void *weights = convert(s, d->scale);
+    int copies = bench_copies_of(one, s->bytes);
+    void *weights = s->weights ? convert(s->weights, s->n * s->k, s->type, d->scale) : NULL;
+    void *rows = convert(s->act, s->m * s->k, s->type, 1);
     d->weights = calloc((size_t)copies, sizeof(*d->weights));
-    bool good = weights && d->weights && bench_cuda_alloc(cuda, act, &d->act) &&
+    bool good = (weights || !s->weights) && rows && d->weights &&
+                bench_cuda_alloc(cuda, act, &d->act) &&
                 bench_cuda_alloc(cuda, (size_t)(s->m * s->n) * 2, &d->out) &&
-                bench_cuda_upload(cuda, d->act, s->act, act);
+                bench_cuda_upload(cuda, d->act, rows, act);
     for (; good && d->copies < copies; d->copies += good)
         good = bench_cuda_alloc(cuda, one, &d->weights[d->copies]) &&
-               bench_cuda_upload(cuda, d->weights[d->copies], weights, one);
+               (!weights || bench_cuda_upload(cuda, d->weights[d->copies], weights, one));
     free(weights);
+    free(rows);
     return good;
 }
 

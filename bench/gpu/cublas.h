@@ -38,13 +38,12 @@ typedef struct bench_dense {
     int64_t planned_m;
 } bench_dense;
 
-/* Takes W [n, k] and activations [m, k] in `type`; copies of at least `bytes` in all, 0: one. False
- * with a line on stderr; close it then too. */
+/* Takes W [n, k] and activations [m, k], rounded to `type`; copies of W of at least `bytes` in all,
+ * 0: one. False with a line on stderr; close it then too. */
 typedef struct bench_dense_source {
     int64_t m, n, k;
     nib_type type, out_type;
-    const float *weights;
-    const void *act;
+    const float *weights, *act; /* weights NULL: the caller writes them on the device */
     uint64_t bytes;
 } bench_dense_source;
 bool bench_dense_open(bench_dense *d, bench_cublas *b, bench_cuda *cuda,

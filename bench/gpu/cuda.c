@@ -19,7 +19,8 @@ enum { /* CU_DEVICE_ATTRIBUTE_.., CU_JIT_.., CU_FUNC_ATTRIBUTE_.. */
        ATTRIBUTE_CC_MINOR = 76,
        JIT_ERROR_LOG = 5,
        JIT_ERROR_LOG_BYTES = 6,
-       FUNCTION_SHARED_MOST = 8
+       FUNCTION_SHARED_MOST = 8,
+       FUNCTION_CARVEOUT = 9
 };
 
 /* field, symbol, parameters; all answer a CUresult, 0 for success. */
@@ -231,8 +232,11 @@ bool bench_cuda_load(bench_cuda *cuda, const char *ptx, const char *entry, int s
     if (good(driver.function(&out->function, out->module, entry), entry) &&
         (!shared_bytes ||
          good(driver.function_set(out->function, FUNCTION_SHARED_MOST, shared_bytes),
-              "its shared memory")))
+              "its shared memory"))) {
+        if (shared_bytes) /* as many blocks as fit shall be resident; a wish */
+            driver.function_set(out->function, FUNCTION_CARVEOUT, 100);
         return true;
+    }
     bench_cuda_unload(cuda, out);
     return false;
 }

@@ -5,6 +5,7 @@
 #include "gpu/dequant.h"
 
 #include "gpu/nvrtc.h"
+#include "gpu/rounds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ bool bench_dequant_open(bench_dequant *d, bench_cublas *b, bench_cuda *cuda,
     size_t codes_bytes, scales_bytes;
     bench_dense_source one = *source;
     one.bytes = 0;
+    one.weights = NULL; /* the kernel writes them */
     *d = (bench_dequant){.cuda = cuda,
                          .group = weight->group == NIB_GROUP_ROW ? weight->k : weight->group};
     if (nib_weight_desc_bytes(weight, &codes_bytes, &scales_bytes, NULL, &d->groups) ||
@@ -50,7 +52,7 @@ bool bench_dequant_open(bench_dequant *d, bench_cublas *b, bench_cuda *cuda,
         return false;
     d->codes_bytes = codes_bytes;
     d->scales_bytes = scales_bytes;
-    int copies = (int)(source->bytes / (codes_bytes + scales_bytes)) + 1;
+    int copies = bench_copies_of(codes_bytes + scales_bytes, source->bytes);
     bool good = bench_cuda_alloc(cuda, codes_bytes * (size_t)copies, &d->codes) &&
                 bench_cuda_alloc(cuda, scales_bytes * (size_t)copies, &d->scales) &&
                 bench_dense_open(&d->dense, b, cuda, &one);
@@ -59,7 +61,7 @@ bool bench_dequant_open(bench_dequant *d, bench_cublas *b, bench_cuda *cuda,
                                  codes_bytes) &&
                bench_cuda_upload(cuda, d->scales + d->scales_bytes * (uint64_t)d->copies, scales,
                                  scales_bytes);
-    /* Nothing of the matrix that was loaded shall be mistaken for the kernel's work. */
+    /* What the kernel does not write must show. */
     return good && bench_cuda_fill(cuda, d->dense.weights[0], BENCH_POISON,
                                    (size_t)(weight->n * weight->k) * 2);
 }

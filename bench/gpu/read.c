@@ -108,14 +108,14 @@ static double time_shape(bench_reader *r, int index, const bench_pace *pace)
     return us;
 }
 
-bool bench_reader_load(bench_reader *r, uint64_t bytes, const bench_pace *pace)
+bool bench_reader_load(bench_reader *r, uint64_t bytes, uint64_t rotate, const bench_pace *pace)
 {
     int best = -1;
     double least = INFINITY;
     unload(r);
     r->bytes = (bytes + 15) / 16 * 16;
     r->stride = (r->bytes + 255) / 256 * 256;
-    r->copies = pace->smoke ? 1 : (int)(BENCH_ROTATE_BYTES / r->stride) + 1;
+    r->copies = pace->smoke ? 1 : bench_copies_of(r->stride, rotate);
     if (!bench_cuda_alloc(r->cuda, r->stride * (uint64_t)r->copies, &r->memory) ||
         !bench_cuda_fill(r->cuda, r->memory, 0x5a, r->stride * (uint64_t)r->copies))
         return false;

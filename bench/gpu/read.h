@@ -22,9 +22,10 @@ typedef struct bench_reader {
 bool bench_reader_open(bench_reader *reader, bench_cuda *cuda, char *why, size_t why_bytes);
 void bench_reader_close(bench_reader *reader);
 
-/* Takes `bytes` (rounded up to 16) and as many copies of it as a rotation needs, and picks the
+/* Takes `bytes` (rounded up to 16) and copies of it of at least `rotate` in all, and picks the
  * fastest shape; another call replaces them. False, with a line on stderr: it cannot. */
-bool bench_reader_load(bench_reader *reader, uint64_t bytes, const bench_pace *pace);
+bool bench_reader_load(bench_reader *reader, uint64_t bytes, uint64_t rotate,
+                       const bench_pace *pace);
 
 /* A bench_launch_fn. */
 int bench_reader_launch(void *user, int64_t call, void *stream);

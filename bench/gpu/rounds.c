@@ -8,6 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+int bench_copies_of(uint64_t one, uint64_t bytes)
+{
+    uint64_t copies = bytes / one + 1;
+    return copies < BENCH_MOST_COPIES ? (int)copies : BENCH_MOST_COPIES;
+}
+
 static bool make_graph(bench_cuda *cuda, bench_runner *r, int64_t calls, double *us)
 {
     bench_graph_free(cuda, &r->graph);

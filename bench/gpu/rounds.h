@@ -17,11 +17,15 @@
 #define BENCH_LONG_US     700.0 /* from here on graphs have LONG_CALLS at least */
 #define BENCH_LONG_CALLS  8
 #define BENCH_MOST_ROUNDS 31
+#define BENCH_MOST_COPIES 64
 
 typedef struct bench_pace {
     int rounds;
-    bool smoke; /* few calls and one round: for simulators, whose times mean nothing */
+    bool smoke; /* few calls and one round: to see that all runs, the times mean nothing */
 } bench_pace;
+
+/* Copies of `one` that have `bytes` in all. */
+int bench_copies_of(uint64_t one, uint64_t bytes);
 
 /* Microseconds a call; all 0: not measured. */
 typedef struct bench_stat {

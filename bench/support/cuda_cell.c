@@ -37,7 +37,7 @@ static bool pack(cuda_shape *s)
         return false;
     }
     s->packed_bytes = info.packed_bytes;
-    int copies = s->bench->pace.smoke ? 1 : (int)(BENCH_ROTATE_BYTES / info.packed_bytes) + 1;
+    int copies = s->bench->pace.smoke ? 1 : bench_copies_of(info.packed_bytes, BENCH_ROTATE_BYTES);
     s->weights = calloc((size_t)copies, sizeof(nib_weights *));
     if (!s->weights) {
         nib_weights_destroy(first);
@@ -115,14 +115,15 @@ static void open_dense(cuda_shape *s, nib_type type)
                                  .type = type,
                                  .out_type = out,
                                  .weights = p->dense,
-                                 .act = bench_problem_act(p, type),
+                                 .act = p->act,
                                  .bytes = s->bench->pace.smoke ? 0 : BENCH_ROTATE_BYTES};
     bench_dense *d = &s->dense[s->denses];
     if (bench_dense_open(d, s->bench->cublas, &s->bench->cuda, &source))
         s->denses++;
     else
         bench_dense_close(d, &s->bench->cuda);
-    if (!s->bench->dequant || type == NIB_E4M3 || !bench_dequant_can(&s->desc))
+    if (!s->bench->dequant || type == NIB_E4M3 || p->m < CUDA_DEQUANT_ROWS ||
+        !bench_dequant_can(&s->desc))
         return;
     s->has_dequant = bench_dequant_open(&s->dequant, s->bench->cublas, &s->bench->cuda, &p->weight,
                                         p->codes, p->scales, &source);
@@ -139,7 +140,8 @@ static bool has_baselines(const cuda_shape *s)
 static void open_baselines(cuda_shape *s)
 {
     cuda_bench *b = s->bench;
-    s->has_floor = b->reader && bench_reader_load(b->reader, s->packed_bytes, &b->pace);
+    s->has_floor =
+        b->reader && bench_reader_load(b->reader, s->packed_bytes, BENCH_ROTATE_BYTES, &b->pace);
     if (!has_baselines(s))
         return;
     open_dense(s, dense_type(&s->desc));
@@ -354,7 +356,7 @@ static void add_all(cuda_shape *s, beside *b, int64_t m, bench_row *row)
                                .copies = d->copies};
         add_dense(s, b, d, &runner, m, fp8 ? &row->cublas_fp8 : &row->cublas);
     }
-    if (s->has_dequant) {
+    if (s->has_dequant && m >= CUDA_DEQUANT_ROWS) {
         bench_runner runner = {.name = "dequantise, then cuBLAS",
                                .launch = bench_dequant_launch,
                                .user = &s->dequant,

@@ -23,6 +23,9 @@ typedef struct cuda_bench {
     bench_pace pace;
 } cuda_bench;
 
+/* Below, writing and reading the dense weights takes longer than any product. */
+#define CUDA_DEQUANT_ROWS 256
+
 #define CUDA_MOST_DENSE 2 /* the 16-bit baseline and fp8 */
 
 typedef struct cuda_shape {

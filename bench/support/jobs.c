@@ -53,8 +53,8 @@ void bench_job_send(bench_job *job, const bench_row *row)
 
 /* ---- the parent ---- */
 
-/* False: the child is gone or silent. */
-static bool get(int pipe, int patience_s, message *m)
+/* False: the child is gone, or `silent`. */
+static bool get(int pipe, int patience_s, message *m, bool *silent)
 {
     char *at = (char *)m;
     size_t left = sizeof(*m);
@@ -63,6 +63,7 @@ static bool get(int pipe, int patience_s, message *m)
         int ready = poll(&p, 1, patience_s * 1000);
         if (ready < 0 && errno == EINTR)
             continue;
+        *silent = ready == 0;
         ssize_t got = ready > 0 ? read(pipe, at, left) : 0;
         if (got <= 0)
             return false;
@@ -77,7 +78,8 @@ static int follow(pid_t child, int pipe, int patience_s, bench_job_take take, vo
 {
     message m, begun = {.cell = -1};
     int status = 0;
-    while (get(pipe, patience_s, &m)) {
+    bool silent = false;
+    while (get(pipe, patience_s, &m, &silent)) {
         if (!m.done) {
             begun = m;
             continue;
@@ -92,9 +94,9 @@ static int follow(pid_t child, int pipe, int patience_s, bench_job_take take, vo
     if (begun.cell >= *next) {
         begun.row.state = BENCH_LOST;
         fprintf(stderr, "bench: the process of this cell %s\n",
-                WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL ? "crashed"
-                : WIFSIGNALED(status)                              ? "hung and was killed"
-                                                                   : "ended");
+                silent                ? "hung and was killed"
+                : WIFSIGNALED(status) ? "crashed"
+                                      : "ended");
         take(user, &begun.row);
         *next = begun.cell + 1;
         return BENCH_JOB_AGAIN;

@@ -35,6 +35,7 @@ static const char usage[] =
     "  --list        print the lines, with lists expanded, and run nothing\n"
     "  --verbose     print each line that passes\n"
     "NIB_CONFORMANCE_STRIDE=N in the environment runs every Nth line: for slow builds\n"
+    "NIB_CONFORMANCE_TWICE=1: every product twice in a row, as layers follow each other\n"
     "exit status: 0 all passed, 1 some failed, 2 wrong usage, 77 no such device\n";
 
 static void report_failure(const session *s, const char *line)

@@ -10,10 +10,10 @@
  * docs/simulator.md has the table. To compare with a chip, the simulator must pose as it
  * (NIB_SIM_CC), for the split of K depends on its multiprocessors. Probes: cuda/probes/.
  */
+#include "calibrate.h"
+
 #include "api/internal.h"
-#include "cuda/driver/api.h"
 #include "support/problem.h"
-#include "support/random.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -22,9 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#undef WORD
 enum { WARPS = 32, LANES = WARPS * 32, NAME_BYTES = 96 };
-typedef enum number { WORD, F16, BF16, F32 } number;
 
 /* A record of the file, followed by `bytes` of data. */
 typedef struct record {
@@ -73,18 +71,18 @@ static const struct {
     {"dec-sm80-m16n32w8s2", "n=72 k=520 w=i8 s=none a=i8 acc=i32 o=i32 m=9"},
 };
 
-static void fail(const char *what, int code)
+_Noreturn void calibrate_fail(const char *what, int code)
 {
     fprintf(stderr, "sim-calibrate: %s (%d) %s\n", what, code, nib_last_message());
     exit(2);
 }
 
-static void put(FILE *file, const char *name, number kind, const void *data, size_t bytes)
+void calibrate_put(FILE *file, const char *name, number kind, const void *data, size_t bytes)
 {
     record r = {.kind = (uint32_t)kind, .bytes = (uint32_t)bytes};
     snprintf(r.name, sizeof(r.name), "%s", name);
     if (fwrite(&r, sizeof(r), 1, file) != 1 || fwrite(data, 1, bytes, file) != bytes)
-        fail("cannot write", 0);
+        calibrate_fail("cannot write", 0);
 }
 
 /* ---- the probes' PTX ---------------------------------------------------------------------- */
@@ -93,7 +91,7 @@ static void *entry(void *library, const char *name)
 {
     void *found = library ? dlsym(library, name) : NULL;
     if (!found)
-        fail(name, 0);
+        calibrate_fail(name, 0);
     return found;
 }
 
@@ -104,7 +102,7 @@ static char *read_text(const char *folder, const char *name)
     FILE *file = fopen(path, "r");
     char *text = calloc(1, 1 << 18);
     if (!file || !text || fread(text, 1, (1 << 18) - 1, file) == 0)
-        fail(path, 0);
+        calibrate_fail(path, 0);
     fclose(file);
     return text;
 }
@@ -134,23 +132,13 @@ static char *compile(const char *folder)
         result = size_of(program, &bytes);
     char *ptx = result ? NULL : calloc(bytes + 1, 1);
     if (!ptx || ptx_of(program, ptx))
-        fail("the probes do not compile", result);
+        calibrate_fail("the probes do not compile", result);
     free(source);
     free(list);
     return ptx;
 }
 
 /* ---- probes, through the driver ----------------------------------------------------------- */
-
-typedef struct driver {
-    __typeof__(cuMemAlloc_v2) *alloc;
-    __typeof__(cuMemcpyHtoD_v2) *up;
-    __typeof__(cuMemcpyDtoH_v2) *down;
-    __typeof__(cuModuleGetFunction) *function;
-    __typeof__(cuLaunchKernel) *launch;
-    __typeof__(cuCtxSynchronize) *synchronize;
-    CUmodule module;
-} driver;
 
 /* The context stays current until the program ends. */
 static driver open_driver(const char *ptx)
@@ -163,12 +151,13 @@ static driver open_driver(const char *ptx)
     __typeof__(cuInit) *init;
     __typeof__(cuDevicePrimaryCtxRetain) *retain;
     __typeof__(cuCtxPushCurrent_v2) *push;
-    __typeof__(cuModuleLoadData) *load;
     GET(init, cuInit);
     GET(retain, cuDevicePrimaryCtxRetain);
     GET(push, cuCtxPushCurrent_v2);
-    GET(load, cuModuleLoadData);
+    GET(d.load, cuModuleLoadData);
+    GET(d.attribute, cuDeviceGetAttribute);
     GET(d.alloc, cuMemAlloc_v2);
+    GET(d.release, cuMemFree_v2);
     GET(d.up, cuMemcpyHtoD_v2);
     GET(d.down, cuMemcpyDtoH_v2);
     GET(d.function, cuModuleGetFunction);
@@ -181,33 +170,34 @@ static driver open_driver(const char *ptx)
     if (!result)
         result = push(ctx);
     if (!result)
-        result = load(&d.module, ptx);
+        result = d.load(&d.module, ptx);
     if (result)
-        fail("the driver does not start, or does not take the probes", result);
+        calibrate_fail("the driver does not start, or does not take the probes", result);
     return d;
 }
 
-static CUdeviceptr upload(const driver *d, const void *data, size_t bytes)
+CUdeviceptr calibrate_upload(const driver *d, const void *data, size_t bytes)
 {
     CUdeviceptr memory;
     int result = d->alloc(&memory, bytes);
     if (!result)
         result = d->up(memory, data, bytes);
     if (result)
-        fail("cuMemcpyHtoD", result);
+        calibrate_fail("cuMemcpyHtoD", result);
     return memory;
 }
 
-static void run(const driver *d, const char *name, void **params)
+void calibrate_run(const driver *d, const char *name, unsigned blocks, unsigned threads,
+                   void **params)
 {
     CUfunction function;
     int result = d->function(&function, d->module, name);
     if (!result)
-        result = d->launch(function, WARPS, 1, 1, 32, 1, 1, 0, NULL, params, NULL);
+        result = d->launch(function, blocks, 1, 1, threads, 1, 1, 0, NULL, params, NULL);
     if (!result)
         result = d->synchronize();
     if (result)
-        fail(name, result);
+        calibrate_fail(name, result);
 }
 
 static uint32_t half_near(test_random *random, int spread)
@@ -229,7 +219,22 @@ static uint32_t float_near(test_random *random, int spread)
     return bfloat_near(random, spread) << 16 | (test_random_next(random) & 0xffff);
 }
 
-static uint32_t operand(test_random *random, number kind, int spread)
+/* Four 8-bit floats, without the codes of infinities and NaN. */
+static uint32_t eights_near(test_random *random, int mantissa, int bias, int top, int spread)
+{
+    uint32_t word = 0;
+    for (int i = 0; i < 4; i++) {
+        uint32_t bits = (uint32_t)test_random_next(random);
+        int exponent = bias - spread / 2 + (int)((bits >> 20) % ((unsigned)spread + 1));
+        exponent = exponent < 0 ? 0 : exponent > top ? top : exponent;
+        uint32_t code =
+            (bits & 0x80) | (uint32_t)exponent << mantissa | ((bits >> 8) & ((1u << mantissa) - 1));
+        word |= (top == 15 && (code & 0x7f) == 0x7f ? code - 1 : code) << 8 * i;
+    }
+    return word;
+}
+
+uint32_t calibrate_operand(test_random *random, number kind, int spread)
 {
     uint32_t low;
     switch (kind) {
@@ -241,6 +246,10 @@ static uint32_t operand(test_random *random, number kind, int spread)
         return low | bfloat_near(random, spread) << 16;
     case F32:
         return float_near(random, spread);
+    case E4M3:
+        return eights_near(random, 3, 7, 15, spread);
+    case E5M2:
+        return eights_near(random, 2, 15, 30, spread);
     default:
         return (uint32_t)test_random_next(random);
     }
@@ -252,7 +261,7 @@ static void draw_alu(test_random *random, uint32_t words[3][LANES])
     for (int i = 0; i < LANES; i++)
         for (int j = 0; j < 3; j++) {
             number kind = (number[]){WORD, F16, F32, WORD}[i / 32 % 4];
-            uint32_t word = operand(random, kind, 2 + i / 128 % 8 * 4);
+            uint32_t word = calibrate_operand(random, kind, 2 + i / 128 % 8 * 4);
             words[j][i] = i / 32 % 4 == 3 ? word % 71 : word;
         }
 }
@@ -263,14 +272,15 @@ static void run_alu(const driver *d, FILE *file)
     test_random random = {11};
     int count = LANES;
     draw_alu(&random, words);
-    CUdeviceptr a = upload(d, words[0], sizeof(words[0])),
-                b = upload(d, words[1], sizeof(words[1]));
-    CUdeviceptr c = upload(d, words[2], sizeof(words[2])), o = upload(d, out, sizeof(out));
-    run(d, "probe_alu", (void *[]){&a, &b, &c, &o, &count});
+    CUdeviceptr a = calibrate_upload(d, words[0], sizeof(words[0])),
+                b = calibrate_upload(d, words[1], sizeof(words[1]));
+    CUdeviceptr c = calibrate_upload(d, words[2], sizeof(words[2])),
+                o = calibrate_upload(d, out, sizeof(out));
+    calibrate_run(d, "probe_alu", WARPS, 32, (void *[]){&a, &b, &c, &o, &count});
     if (d->down(out, o, sizeof(out)))
-        fail("cuMemcpyDtoH", 0);
+        calibrate_fail("cuMemcpyDtoH", 0);
     for (int i = 0; i < (int)ALU; i++)
-        put(file, alu[i].name, alu[i].kind, out + i * LANES, LANES * sizeof(uint32_t));
+        calibrate_put(file, alu[i].name, alu[i].kind, out + i * LANES, LANES * sizeof(uint32_t));
 }
 
 static void run_products(const driver *d, FILE *file)
@@ -281,16 +291,17 @@ static void run_products(const driver *d, FILE *file)
         test_random random = {13 + i};
         for (int j = 0; j < LANES * 4; j++) {
             int spread = 4 + j / 4 / 32 % 4 * 6;
-            a[j] = operand(&random, p->operands, spread);
-            b[j / 2] = operand(&random, p->operands, spread);
-            c[j] = j / 128 % 3 ? operand(&random, p->result, spread + 4) : 0;
+            a[j] = calibrate_operand(&random, p->operands, spread);
+            b[j / 2] = calibrate_operand(&random, p->operands, spread);
+            c[j] = j / 128 % 3 ? calibrate_operand(&random, p->result, spread + 4) : 0;
         }
-        CUdeviceptr da = upload(d, a, sizeof(a)), db = upload(d, b, sizeof(b));
-        CUdeviceptr dc = upload(d, c, sizeof(c)), o = upload(d, out, sizeof(out));
-        run(d, p->name, (void *[]){&da, &db, &dc, &o});
+        CUdeviceptr da = calibrate_upload(d, a, sizeof(a)), db = calibrate_upload(d, b, sizeof(b));
+        CUdeviceptr dc = calibrate_upload(d, c, sizeof(c)),
+                    o = calibrate_upload(d, out, sizeof(out));
+        calibrate_run(d, p->name, WARPS, 32, (void *[]){&da, &db, &dc, &o});
         if (d->down(out, o, sizeof(out)))
-            fail("cuMemcpyDtoH", 0);
-        put(file, p->name, p->result, out, sizeof(out));
+            calibrate_fail("cuMemcpyDtoH", 0);
+        calibrate_put(file, p->name, p->result, out, sizeof(out));
     }
 }
 
@@ -301,7 +312,7 @@ static void *send(nib_device *dev, const void *data, size_t bytes)
     void *memory = NULL;
     if (nib_memory_alloc(dev, bytes + 16, &memory) ||
         (bytes && nib_memory_copy(dev, memory, data, bytes, NIB_COPY_TO_DEVICE, NULL)))
-        fail("memory", 0);
+        calibrate_fail("memory", 0);
     return memory;
 }
 
@@ -322,7 +333,7 @@ static void run_gemm(nib_device *dev, const char *variant, const char *line, FIL
         nib_gemm_create(dev, p.ref.desc, &gemm) || nib_gemm_force_variant(gemm, variant) ||
         nib_gemm_prepare(gemm, given.m, given.m) || nib_gemm_workspace(gemm, given.m, &workspace) ||
         nib_weights_pack(gemm, &p.plain, &weights))
-        fail(line, 0);
+        calibrate_fail(line, 0);
     const nib_gemm_desc *desc = p.ref.desc;
     size_t bytes =
         (size_t)given.m * (size_t)desc->weight.n * (size_t)nib_type_bits(desc->out_type) / 8;
@@ -341,9 +352,9 @@ static void run_gemm(nib_device *dev, const char *variant, const char *line, FIL
         nib_gemm_run(gemm, weights, &args) ||
         nib_memory_copy(dev, out, args.out, bytes, NIB_COPY_TO_HOST, NULL) ||
         nib_stream_synchronize(dev, NULL))
-        fail(line, 0);
+        calibrate_fail(line, 0);
     snprintf(name, sizeof(name), "%.12s %s", variant, line);
-    put(file, name, kind_of(desc->out_type), out, bytes);
+    calibrate_put(file, name, kind_of(desc->out_type), out, bytes);
     free(out);
     nib_weights_destroy(weights);
     nib_gemm_destroy(gemm);
@@ -356,14 +367,15 @@ static int run_everything(const char *path, const char *folder)
     nib_device *dev;
     FILE *file = fopen(path, "wb");
     if (!file)
-        fail("cannot write the output", 0);
+        calibrate_fail("cannot write the output", 0);
     char *ptx = compile(folder);
     driver d = open_driver(ptx);
     free(ptx);
     run_alu(&d, file);
     run_products(&d, file);
+    calibrate_groups(&d, file);
     if (nib_context_create(NULL, &ctx) || nib_device_open(ctx, "cuda:0", &dev))
-        fail("no device", 0);
+        calibrate_fail("no device", 0);
     for (size_t i = 0; i < sizeof(gemms) / sizeof(gemms[0]); i++)
         run_gemm(dev, gemms[i].variant, gemms[i].line, file);
     nib_device_close(dev);
@@ -428,7 +440,7 @@ static outcome compare_data(const record *r, const uint32_t *one, const uint32_t
         return compare_sums((const float *)(const void *)one, (const float *)(const void *)other,
                             bytes / 4);
     for (size_t i = 0; i < bytes / 4; i++) {
-        if (kind == WORD) {
+        if (kind != F32 && kind != F16 && kind != BF16) {
             note(&o, one[i] == other[i] ? 0 : INT64_MAX);
         } else if (kind == F32) {
             note(&o, distance(one[i], other[i], 32, 23));
@@ -457,33 +469,64 @@ static int64_t allowed(const record *r)
     return strstr(r->name, "approx") ? 2 : strchr(r->name, '=') ? 16 : 0;
 }
 
+/* All records of a file; the last one has no name. */
+typedef struct recording {
+    record *head;
+    uint32_t **data;
+    int count;
+} recording;
+
+static recording read_all(const char *path)
+{
+    enum { MOST = 1000 };
+    FILE *file = fopen(path, "rb");
+    recording all = {calloc(MOST, sizeof(record)), calloc(MOST, sizeof(uint32_t *)), 0};
+    if (!file || !all.head || !all.data)
+        calibrate_fail(path, 0);
+    while (all.count < MOST - 1 && read_record(file, &all.head[all.count], &all.data[all.count]))
+        all.count++;
+    fclose(file);
+    return all;
+}
+
+static int find(const recording *all, const char *name)
+{
+    int i = 0;
+    while (i < all->count && strcmp(all->head[i].name, name))
+        i++;
+    return i;
+}
+
+/* Probes that ONE does not have are named, no more: they are to be recorded. */
 static int compare(const char *one_path, const char *other_path)
 {
-    FILE *one = fopen(one_path, "rb"), *other = fopen(other_path, "rb");
-    record a, b;
-    uint32_t *data_a, *data_b;
-    int bad = 0, count = 0;
-    if (!one || !other)
-        fail("cannot open", 0);
+    const recording one = read_all(one_path), other = read_all(other_path);
+    int bad = 0, missing = 0;
     printf("| probe | results | equal bits | most units in the last place |\n|---|---|---|---|\n");
-    while (read_record(one, &a, &data_a)) {
-        if (!read_record(other, &b, &data_b) || strcmp(a.name, b.name) || a.bytes != b.bytes)
-            fail("the files are not of the same probes", 0);
-        outcome o = compare_data(&a, data_a, data_b);
-        bool good = o.most <= allowed(&a);
+    for (int i = 0; i < one.count; i++) {
+        const record *r = &one.head[i];
+        int j = find(&other, r->name);
+        if (j == other.count || other.head[j].bytes != r->bytes)
+            calibrate_fail("the second file lacks a probe of the first, or has it of another size",
+                           0);
+        outcome o = compare_data(r, one.data[i], other.data[j]);
+        bool good = o.most <= allowed(r);
         if (o.most == INT64_MAX)
-            printf("| %s | %zu | %zu | different%s |\n", a.name, o.elements, o.equal,
+            printf("| %s | %zu | %zu | different%s |\n", r->name, o.elements, o.equal,
                    good ? "" : " (FAIL)");
         else
-            printf("| %s | %zu | %zu | %" PRId64 "%s |\n", a.name, o.elements, o.equal, o.most,
+            printf("| %s | %zu | %zu | %" PRId64 "%s |\n", r->name, o.elements, o.equal, o.most,
                    good ? "" : " (FAIL)");
         bad += !good;
-        count++;
-        free(data_a);
-        free(data_b);
     }
-    printf("\n%d of %d probes agree\n", count - bad, count);
-    return bad || !count;
+    for (int j = 0; j < other.count; j++) {
+        if (find(&one, other.head[j].name) == one.count) {
+            printf("| %s | not recorded | | |\n", other.head[j].name);
+            missing++;
+        }
+    }
+    printf("\n%d of %d probes agree, %d are not recorded\n", one.count - bad, one.count, missing);
+    return bad || !one.count;
 }
 
 int main(int argc, char **argv)

@@ -225,7 +225,7 @@ static void push_context(nib_cu_context context)
 
 static void use_everything(void)
 {
-    char text[4096];
+    char text[16384];
     void *memory = NULL;
     product p = make_product(LINE);
     cr_expect_eq(prepare(&p), NIB_OK, "%s", nib_last_message());
@@ -406,7 +406,7 @@ Test(cuda_host, a_child_may_open_what_its_parent_did_not)
 Test(cuda_host, code_is_a_cubin_compiled_once_and_then_cached)
 {
     for (int i = 0; i < 2; i++) {
-        char text[4096];
+        char text[16384];
         product p = make_product(LINE);
         cr_assert_eq(prepare(&p), NIB_OK, "%s", nib_last_message());
         cr_assert_eq(nib_gemm_explain(p.gemm, ROWS, text, sizeof(text), NULL), NIB_OK);

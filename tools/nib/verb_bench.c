@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `nib bench`: a file of cases, each checked and then timed.
+ * `nib bench`: a file of cases, each checked and then timed; with --baseline in turns with others.
  */
-#include "product.h"
+#include "baseline.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,8 @@
 #define CHECK_BUDGET 1e8
 
 typedef struct bench_options {
-    const char *device, *path;
+    const char *device, *path, *baselines;
+    tool_baseline baseline;
     int64_t seed;
     double seconds;
     bool warm, no_check, json, csv;
@@ -21,6 +22,7 @@ typedef struct bench_options {
 
 typedef struct bench_state {
     const bench_options *options;
+    tool_baseline *baseline; /* NULL: none wanted */
     nib_device *dev;
     nib_device_info info;
     tool_table table;
@@ -50,13 +52,18 @@ static double roof_of(const bench_state *s)
     return s->measured_gb_per_s > 0 ? s->measured_gb_per_s : s->info.read_gb_per_s;
 }
 
+static const char *verdict_of(const bench_state *s, const tool_check *check)
+{
+    return s->options->no_check ? "-" : check->wrong ? "WRONG" : "ok";
+}
+
 static void report(bench_state *s, const tool_runner *r, const tool_product *p, int64_t m,
                    const tool_check *check, const tool_timing *t, const char *line)
 {
     double flop = 2.0 * (double)m * (double)p->desc.weight.n * (double)p->desc.weight.k;
     double gb_per_s = (double)r->packed_bytes / t->median_us * 1e-3;
     double roof = roof_of(s) > 0 ? 100 * gb_per_s / roof_of(s) : 0;
-    const char *verdict = s->options->no_check ? "-" : check->wrong ? "WRONG" : "ok";
+    const char *verdict = verdict_of(s, check);
     if (s->options->json) {
         tool_json *out = &s->json;
         tool_json_begin(out, NULL, '{');
@@ -87,6 +94,49 @@ static void report(bench_state *s, const tool_runner *r, const tool_product *p, 
     tool_table_add(&s->table, "%s", line);
 }
 
+/* Times a checked product in turns with the baselines, and reports. */
+static tool_exit bench_beside(bench_state *s, tool_runner *r, const tool_product *p, int64_t m,
+                              const tool_check *check, const char *line)
+{
+    tool_beside beside;
+    tool_exit code = tool_baseline_time(s->baseline, r, p, m, &beside);
+    if (code)
+        return code;
+    s->wrong += check->wrong > 0;
+    s->device_clock = true;
+    if (s->options->json) {
+        tool_json_begin(&s->json, NULL, '{');
+        tool_json_int(&s->json, "m", m);
+        tool_json_text(&s->json, "product", line);
+        tool_json_int(&s->json, "packed_bytes", (int64_t)r->packed_bytes);
+        tool_beside_json(&s->json, s->baseline, &beside);
+        tool_json_text(&s->json, "check", verdict_of(s, check));
+        tool_json_end(&s->json, '}');
+        return TOOL_OK;
+    }
+    tool_beside_row row = {m, r->packed_bytes, verdict_of(s, check), s->options->csv ? line : NULL,
+                           &beside};
+    tool_beside_add(&s->table, s->baseline, &row);
+    return TOOL_OK;
+}
+
+/* With baselines each product has a table of its own: one for all would not fit 80 columns. */
+static void begin_product(bench_state *s, const char *line)
+{
+    if (!s->baseline || s->options->json || s->options->csv)
+        return;
+    printf("%s%s\n", s->cases ? "\n" : "", line);
+    tool_beside_begin(&s->table, s->baseline, false);
+}
+
+static void end_product(bench_state *s)
+{
+    if (!s->baseline || s->options->json || s->options->csv || !s->table.columns)
+        return;
+    tool_table_end(&s->table, TOOL_TABLE);
+    fflush(stdout);
+}
+
 static tool_exit bench_rows(bench_state *s, tool_runner *r, const tool_product *p, int64_t m,
                             const char *line)
 {
@@ -103,6 +153,8 @@ static tool_exit bench_rows(bench_state *s, tool_runner *r, const tool_product *
             code = tool_product_check(p, m, out, CHECK_BUDGET, &check);
         free(out);
     }
+    if (!code && s->baseline)
+        return bench_beside(s, r, p, m, &check, line);
     if (!code)
         code = tool_runner_time(r, m, s->options->seconds, &timing);
     if (code)
@@ -132,11 +184,18 @@ static tool_exit bench_case(bench_state *s, const tool_case *what)
     tool_exit code = tool_product_create(&what->desc, most, (uint64_t)s->options->seed, &product);
     if (!code)
         code = tool_runner_create(s->dev, &product, !s->options->warm, &runner);
+    if (!code && s->baseline)
+        code = tool_baseline_load(s->baseline, &runner, &product);
+    if (!code)
+        begin_product(s, line);
     for (int i = 0; i < what->count && !code && !tool_interrupted(); i++) {
         tool_progress_at(&s->progress, s->read_bytes, line);
         if (what->m[i] > 0)
             code = bench_rows(s, &runner, &product, what->m[i], line);
     }
+    end_product(s);
+    if (s->baseline)
+        tool_baseline_unload(s->baseline);
     tool_runner_destroy(&runner);
     tool_product_destroy(&product);
     free(line);
@@ -148,6 +207,11 @@ static void begin_output(bench_state *s)
 {
     s->began = true;
     s->measured_gb_per_s = tool_roof_measure(s->dev, &s->info);
+    if (!s->options->json && s->baseline) {
+        if (s->options->csv)
+            tool_beside_begin(&s->table, s->baseline, true);
+        return;
+    }
     if (!s->options->json) {
         tool_table_begin(&s->table, heads, HEADS);
         return;
@@ -167,11 +231,26 @@ static void begin_output(bench_state *s)
     tool_json_begin(&s->json, "cases", '[');
 }
 
+static void print_count(const bench_state *s)
+{
+    printf("\n%" PRId64 " cases, %" PRId64 " wrong, %" PRId64 " unsupported\n", s->cases, s->wrong,
+           s->skipped);
+}
+
 static void end_output(bench_state *s)
 {
     if (s->options->json) {
         tool_json_end(&s->json, ']');
         tool_json_end(&s->json, '}');
+        return;
+    }
+    if (s->baseline && !s->options->csv) {
+        printf("\n%s: %s, %s, %d units; weights %s\n"
+               "us: medians of CUDA graphs in turns; floor: reading as many bytes; x: a\n"
+               "baseline's time over ours\n",
+               s->info.selector, s->info.name, s->info.isa, s->info.units,
+               s->options->warm ? "warm" : "beyond the cache");
+        print_count(s);
         return;
     }
     if (!s->options->csv)
@@ -184,8 +263,7 @@ static void end_output(bench_state *s)
                s->measured_gb_per_s > 0 ? tool_roof_kind(&s->info) : "read", roof_of(s));
     tool_table_end(&s->table, s->options->csv ? TOOL_CSV : TOOL_TABLE);
     if (!s->options->csv)
-        printf("\n%" PRId64 " cases, %" PRId64 " wrong, %" PRId64 " unsupported\n", s->cases,
-               s->wrong, s->skipped);
+        print_count(s);
 }
 
 /* Blank lines and what follows '#' are comments. */
@@ -222,28 +300,41 @@ static tool_exit bench_file(bench_state *s)
     return TOOL_OK;
 }
 
+static tool_exit open_file(bench_state *s)
+{
+    s->file = strcmp(s->path, "-") ? fopen(s->path, "r") : stdin;
+    if (!s->file)
+        return tool_error(TOOL_MISSING, "%s: %s", s->path, strerror(errno));
+    if (s->file != stdin && !fseek(s->file, 0, SEEK_END)) {
+        s->file_bytes = (double)ftell(s->file);
+        rewind(s->file);
+    }
+    return TOOL_OK;
+}
+
 static tool_exit bench(void *user, nib_device *dev)
 {
-    const bench_options *o = user;
-    const char *path = o->path;
-    bench_state s = {.options = o, .dev = dev, .path = path, .info = {.size = sizeof(s.info)}};
+    bench_options *o = user;
+    bench_state s = {.options = o, .dev = dev, .path = o->path, .info = {.size = sizeof(s.info)}};
     nib_status status = nib_device_get_info(dev, &s.info);
     if (status)
         return tool_fail(status);
-    s.file = strcmp(path, "-") ? fopen(path, "r") : stdin;
-    if (!s.file)
-        return tool_error(TOOL_MISSING, "%s: %s", path, strerror(errno));
-    if (s.file != stdin && !fseek(s.file, 0, SEEK_END)) {
-        s.file_bytes = (double)ftell(s.file);
-        rewind(s.file);
+    tool_exit code = open_file(&s);
+    if (!code && tool_baseline_wanted(&o->baseline)) {
+        s.baseline = &o->baseline;
+        code = tool_baseline_open(s.baseline, &s.info, o->seconds, o->warm);
     }
-    tool_interrupt_catch();
-    tool_progress_begin(&s.progress, "bench", s.file_bytes);
-    tool_exit code = bench_file(&s);
-    tool_progress_end(&s.progress);
+    if (!code) {
+        tool_interrupt_catch();
+        tool_progress_begin(&s.progress, "bench", s.file_bytes);
+        code = bench_file(&s);
+        tool_progress_end(&s.progress);
+    }
     if (s.began)
         end_output(&s);
-    if (s.file != stdin)
+    if (s.baseline)
+        tool_baseline_close(s.baseline);
+    if (s.file && s.file != stdin)
         fclose(s.file);
     return code ? code : s.wrong ? TOOL_WRONG : TOOL_OK;
 }
@@ -254,6 +345,8 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
     const tool_option options[] = {
         {"device", TOOL_TEXT, "NAME", &o.device, "auto, cpu, .. ('nib devices')"},
         {"seconds", TOOL_REAL, "S", &o.seconds, "how long to time each case and m (0.5)"},
+        {"baseline", TOOL_TEXT, "LIST", &o.baselines,
+         "in turns with: floor,cublas,cublas-fp8 (CUDA)"},
         {"warm", TOOL_FLAG, NULL, &o.warm, "one copy of the weights, left in the cache"},
         {"no-check", TOOL_FLAG, NULL, &o.no_check, "time without checking first"},
         {"seed", TOOL_INT, "N", &o.seed, "of the random operands (1)"},
@@ -268,6 +361,9 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
     if (operands != 1)
         return tool_usage(verb, "one case file is needed ('-' reads the standard input)");
     o.path = argv[0];
+    code = tool_baseline_parse(verb, o.baselines, &o.baseline);
+    if (code)
+        return code;
     return tool_device_with(o.device, &o.startup, bench, &o);
 }
 
@@ -280,8 +376,15 @@ const tool_verb tool_verb_bench = {
                "through copies that exceed the last-level cache twice, unless --warm. GB/s\n"
                "counts packed weights; roof % is its share of a bandwidth measured first: of\n"
                "reading host memory where the weights stand there, else of copying in the\n"
-               "device's memory, read plus written.\n",
+               "device's memory, read plus written.\n"
+               "\n"
+               "--baseline times CUDA graphs of calls in turns with the read floor (the\n"
+               "fastest kernel that only reads as many bytes) and with cuBLAS on the\n"
+               "dequantised weights, in 16 bits and in e4m3. Both are found at run time; what\n"
+               "is not there has no numbers. Below --seconds 0.01 one short round shows that\n"
+               "all runs.\n",
     .examples = "  nib bench bench/cases/decode.cases\n"
+                "  nib bench some.cases --device cuda:0 --baseline floor,cublas\n"
                 "  echo 'n=4096 k=4096 w=i4 g=32 m=1,128' | nib bench - --csv\n",
     .run = run,
 };

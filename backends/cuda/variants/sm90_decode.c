@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hopper's decode family: kernels/sm90/decode.cu, for up to 24 rows of act of 16 bits, on 9.0 only.
+ * Hopper's decode family: kernels/sm90/decode.cu, for up to 8 rows of act of 16 bits, on 9.0 only.
  * A row is how many rows of W and parts of K a block's warps take. The sizes of shared memory are
  * those of kernels/sm90/decode.cuh. K is split over the blocks of a cluster as the model below
  * finds fastest for the row's full tile; it never depends on m.
@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stddef.h>
 
-enum { UNIT_N = 16, MOST_CLUSTER = 8, ALIGN_BYTES = 128 };
+enum { UNIT_N = 16, ALIGN_BYTES = 128 };
 
 /* ---- what a description means here ---- */
 
@@ -33,12 +33,25 @@ static int warp_rows(const nib_cuda_row *row)
     return row->tile_n / row->warps_n;
 }
 
-/* Blocks that share a multiprocessor by their registers, 128 a thread. Also the least that the next
- * launch needs free to begin while this one ends. */
+/* What a row's option holds. */
+#define OPTION(slots, held, cluster) ((slots) | (held) << 8 | (cluster) << 16)
+
+static int slots(const nib_cuda_row *row)
+{
+    return row->option & 0xff;
+}
+
+/* Blocks that a multiprocessor holds, by their registers. Where tiles are fewer than
+ * multiprocessors, two mean this launch's and the next one's, which then begins while this ends. */
 static int resident(const nib_cuda_row *row)
 {
-    int blocks = 16 / warps(row);
-    return blocks > 1 ? blocks : 1;
+    return row->option >> 8 & 0xff;
+}
+
+/* Blocks of a cluster. */
+static int cluster(const nib_cuda_row *row)
+{
+    return row->option >> 16;
 }
 
 /* Whether halves of gated pairs are rows of two warps of a block; otherwise they meet in the
@@ -75,17 +88,21 @@ static int64_t warp_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc)
            round_up(stages(row, desc) * 8, ALIGN_BYTES);
 }
 
-static int64_t shared_bytes(const nib_cuda_row *row, const nib_gemm_desc *desc, int64_t cluster)
+static int64_t shared_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                            const nib_gemm_desc *desc)
 {
-    int64_t slots = row->warps_k * row->option;
-    int64_t act = slots * row->tile_m * NIB_CUDA_STAGE_K * 2;
+    int64_t slot = row->tile_m * (NIB_CUDA_STAGE_K * 2 + 16) + 2 * 8; /* and its barriers */
+    int64_t act = round_up(row->warps_k * round_up(slots(row) * slot, 16), ALIGN_BYTES);
     int64_t table =
         nib_cuda_is_table(desc->weight.type) ? 16 * 32 * (nib_cuda_limbs(desc) == 3 ? 8 : 4) : 0;
-    int64_t barriers = round_up((2 * slots + 1) * 8, 16);
     /* each block's share of the sums, from all others */
-    int64_t quads = nib_cuda_ceil_div(row->tile_m * row->tile_n / 4, cluster);
-    int64_t received = quads * (cluster - 1) * 16;
-    return act + warps(row) * warp_bytes(row, desc) + table + barriers + received;
+    int64_t quads = nib_cuda_ceil_div(row->tile_m * row->tile_n / 4, cluster(row));
+    int64_t received = quads * (cluster(row) - 1) * 16;
+    int64_t bytes = act + warps(row) * warp_bytes(row, desc) + table + 16 + received;
+    /* No more blocks than `resident` may share a multiprocessor: of three launches at a time one
+     * would have two blocks on some, and take twice as long there. */
+    int64_t least = chip->shared_unit / (resident(row) + 1) / ALIGN_BYTES * ALIGN_BYTES;
+    return bytes > least ? bytes : least;
 }
 
 /* ---- rules ---- */
@@ -100,7 +117,7 @@ static const char *refusal(const nib_cuda_row *row, const nib_cuda_chip *chip,
         return "it takes activations of 16 bits: others need another operand";
     if (desc->acc_type == NIB_I32)
         return "it sums in f32";
-    if (shared_bytes(row, desc, 1) > chip->shared_block)
+    if (shared_bytes(row, chip, desc) > chip->shared_block)
         return "its stages do not fit the chip's shared memory";
     return NULL;
 }
@@ -115,8 +132,9 @@ static void spec(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_g
     nib_cuda_spec_add(text, "NIB_SPEC_WARPS", warps(row));
     nib_cuda_spec_add(text, "NIB_SPEC_WARPS_N", row->warps_n);
     nib_cuda_spec_add(text, "NIB_SPEC_STAGES", stages(row, desc));
-    nib_cuda_spec_add(text, "NIB_SPEC_ACT_SLOTS", row->option);
+    nib_cuda_spec_add(text, "NIB_SPEC_ACT_SLOTS", slots(row));
     nib_cuda_spec_add(text, "NIB_SPEC_RESIDENT", resident(row));
+    nib_cuda_spec_add(text, "NIB_SPEC_CLUSTER", cluster(row));
     nib_cuda_spec_add(text, "NIB_SPEC_PAIRED", paired(row, desc));
 }
 
@@ -164,82 +182,74 @@ static double stage_slots(const nib_cuda_row *row, const nib_gemm_desc *desc)
     return 110 + 8 * columns + warp_rows(row) / UNIT_N * unit;
 }
 
+/* Parts of the grid along K: two where gated pairs cannot meet in a block. */
+static int64_t parts(const nib_cuda_row *row, const nib_gemm_desc *desc)
+{
+    return nib_cuda_gated(desc) && !paired(row, desc) ? 2 : 1;
+}
+
 static cost model(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
-                  int64_t m, int64_t cluster, int64_t split)
+                  int64_t m)
 {
     const nib_weight_desc *w = &desc->weight;
+    int64_t split = parts(row, desc), k_parts = split * cluster(row);
     int group = nib_cuda_group_class(w);
     double side = group ? (double)side_bytes(w) / group : 0;
-    double k = (double)nib_cuda_ceil_div(w->k, split * cluster);
+    double k = (double)nib_cuda_ceil_div(w->k, k_parts);
     double weights = row->tile_n * k * (nib_cuda_type_bits(w->type) / 8.0 + side); /* a block's */
     double act = (double)m * k * 2;
-    int64_t by_shared = chip->shared_unit / (shared_bytes(row, desc, cluster) + 1024);
-    int64_t held = by_shared < resident(row) ? by_shared : resident(row);
-    int64_t blocks = tiles(row, desc) * split * cluster;
+    int64_t held = chip->shared_unit / (shared_bytes(row, chip, desc) + 1024);
+    int64_t blocks = tiles(row, desc) * k_parts;
     /* Clusters of more than two do not fill the chip's parts where each takes a multiprocessor. */
-    double units = cluster > 2 && held < 2 ? 0.9 * chip->units : chip->units;
-    double busiest = ceil((double)blocks / units), slots = units * (double)(held < 1 ? 1 : held);
+    double units = cluster(row) > 2 && held < 2 ? 0.9 * chip->units : chip->units;
+    double busiest = ceil((double)blocks / units), places = units * (double)(held < 1 ? 1 : held);
     /* From memory 0.9 of the peak at most; all that multiprocessors read through the cache 25 bytes
      * a clock each, one alone twice that. */
     double memory = (double)blocks * weights / (chip->read_gb_per_s * 0.9e3);
     double cached = (double)blocks * (weights + act) / (chip->units * 25e3 * chip->ghz);
     double alone = busiest * (weights + act) / (50e3 * chip->ghz);
-    double waves = ceil((double)blocks / slots);
-    double stages_warp = (double)nib_cuda_ceil_div(nib_cuda_ceil_div(w->k, NIB_CUDA_STAGE_K),
-                                                   split * cluster * row->warps_k);
+    double waves = ceil((double)blocks / places);
+    double turns = (double)nib_cuda_ceil_div(nib_cuda_ceil_div(w->k, NIB_CUDA_STAGE_K),
+                                             k_parts * row->warps_k);
     double clocks = stage_slots(row, desc), busy = clocks * warps(row) / 4 * 1.15;
-    double decode = fmax(busiest * busy, waves * clocks * 2.2) * stages_warp;
+    double decode = fmax(busiest * busy, waves * clocks * 2.2) * turns;
     cost c = {.memory = fmax(memory, fmax(cached, alone)),
               .decode = decode / (chip->ghz * 1e3),
               .rest = 1.2 + 0.5 * (waves - 1)};
-    if (cluster > 1)
-        c.rest += 0.25 + 0.05 * (double)cluster;
+    if (cluster(row) > 1)
+        c.rest += 0.5 + 0.05 * cluster(row);
     if (split > 1)
-        c.rest += 2 + (double)m * (double)w->n * 8 * (double)split / (chip->read_gb_per_s * 0.9e3);
+        c.rest += 4 + (double)m * (double)w->n * 8 * (double)split / (chip->read_gb_per_s * 0.9e3);
     return c;
 }
 
-/* Parts of K: blocks of a cluster, and the grid's where gated pairs cannot meet in a block. */
-typedef struct parts {
-    int64_t cluster, split;
-} parts;
-
-static parts parts_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc)
+/* A launch that does not fill the chip gets blocks without work for the rest: where multiprocessors
+ * have nothing to do, the next launch would begin with two blocks, and take twice as long there. */
+static int64_t grid_blocks(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                           const nib_gemm_desc *desc)
 {
-    parts best = {1, nib_cuda_gated(desc) && !paired(row, desc) ? 2 : 1};
-    int64_t most = nib_cuda_ceil_div(desc->weight.k, NIB_CUDA_STAGE_K);
-    double best_us = 0;
-    for (int64_t cluster = 1; cluster <= MOST_CLUSTER && cluster <= most; cluster *= 2) {
-        if (shared_bytes(row, desc, cluster) > chip->shared_block)
-            break;
-        cost c = model(row, chip, desc, row->tile_m, cluster, best.split);
-        double us = total(&c);
-        if (cluster == 1 || us < best_us)
-            best.cluster = cluster, best_us = us;
-    }
-    return best;
+    int64_t blocks = tiles(row, desc) * cluster(row);
+    int64_t full = chip->units / cluster(row) * cluster(row);
+    return blocks < full && 2 * blocks > full && parts(row, desc) == 1 ? full : blocks;
 }
 
 static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                   int64_t m, nib_cuda_shape *out)
 {
-    parts p = parts_of(row, chip, desc);
-    uint64_t sums = (uint64_t)p.split * (uint64_t)m * (uint64_t)desc->weight.n;
-    *out =
-        (nib_cuda_shape){.grid = {(uint32_t)(tiles(row, desc) * p.cluster), (uint32_t)p.split, 1},
-                         .block = 32 * (uint32_t)warps(row),
-                         .shared_bytes = (uint32_t)shared_bytes(row, desc, p.cluster),
-                         .split = (int32_t)p.split,
-                         .cluster = (int32_t)p.cluster,
-                         .map_rows = row->tile_m,
-                         .workspace_bytes = p.split > 1 ? sums * sizeof(float) : 0};
+    int64_t split = parts(row, desc);
+    uint64_t sums = (uint64_t)split * (uint64_t)m * (uint64_t)desc->weight.n;
+    *out = (nib_cuda_shape){.grid = {(uint32_t)grid_blocks(row, chip, desc), (uint32_t)split, 1},
+                            .block = 32 * (uint32_t)warps(row),
+                            .shared_bytes = (uint32_t)shared_bytes(row, chip, desc),
+                            .split = (int32_t)split,
+                            .cluster = cluster(row),
+                            .workspace_bytes = split > 1 ? sums * sizeof(float) : 0};
 }
 
 static double predict(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                       int64_t m, const char **bound)
 {
-    parts p = parts_of(row, chip, desc);
-    cost c = model(row, chip, desc, m, p.cluster, p.split);
+    cost c = model(row, chip, desc, m);
     if (bound)
         *bound = c.decode > c.memory ? "decode" : "memory";
     return total(&c);
@@ -259,12 +269,13 @@ static const nib_cuda_family family = {
 
 /* ---- the table ---- */
 
-/* Rows of act at most; rows of W a block; warps along n and along K; stages of 4-bit codes
- * and slots of act. Bits depend on the split of K, so no row is batch invariant beyond itself. */
-#define ROW(m, n, w, k, s, slots)                                                              \
+/* Rows of act at most; rows of W a block; warps along n and along K; stages of 4-bit codes; slots
+ * of act; blocks a multiprocessor; blocks of a cluster. Bits depend on the split of K, so no row is
+ * batch invariant beyond itself. */
+#define ROW(m, n, w, k, s, slots, held, c)                                                     \
     {                                                                                          \
         .variant = {.size = sizeof(nib_variant),                                               \
-                    .id = "dec-sm90-m" #m "n" #n "w" #w "x" #k "s" #s,                         \
+                    .id = "dec-sm90-m" #m "n" #n "w" #w "x" #k "s" #s "b" #held "c" #c,        \
                     .isa = "sm_90a",                                                           \
                     .source = "kernels/sm90/decode.cu",                                        \
                     .m_min = 1,                                                                \
@@ -278,14 +289,12 @@ static const nib_cuda_family family = {
                     .efficiency = 0.3,                                                         \
                     .math_type = NIB_F16},                                                     \
         .family = &family, .cc_min = 90, .cc_max = 90, .tile_n = n, .tile_m = m, .warps_n = w, \
-        .warps_m = 1, .warps_k = k, .stages = s, .option = slots                               \
+        .warps_m = 1, .warps_k = k, .stages = s, .option = OPTION(slots, held, c)              \
     }
 
 const nib_cuda_row nib_cuda_sm90_decode_rows[] = {
-    ROW(1, 32, 1, 8, 4, 4),   ROW(1, 64, 1, 8, 2, 2),    ROW(1, 64, 1, 8, 3, 3),
-    ROW(1, 128, 2, 4, 2, 3),  ROW(1, 64, 1, 16, 2, 2),   ROW(8, 32, 1, 8, 4, 2),
-    ROW(8, 64, 1, 8, 2, 2),   ROW(8, 64, 2, 4, 4, 3),    ROW(8, 128, 2, 4, 2, 3),
-    ROW(8, 256, 4, 2, 2, 4),  ROW(16, 64, 1, 8, 2, 2),   ROW(16, 128, 2, 4, 2, 2),
-    ROW(16, 256, 4, 2, 2, 3), ROW(16, 512, 8, 1, 2, 4),  ROW(24, 256, 4, 2, 2, 2),
-    ROW(24, 512, 8, 1, 2, 3), {.variant = {.id = NULL}},
+    ROW(8, 64, 2, 8, 2, 2, 2, 2),
+    ROW(8, 128, 2, 4, 2, 3, 2, 1),
+    ROW(8, 128, 2, 8, 2, 2, 1, 2),
+    {.variant = {.id = NULL}},
 };

@@ -81,6 +81,7 @@ sim_flight *sim_flight_new(sim_warp *warp, const sim_insn *in, int lane, uint8_t
     f->warp = warp;
     f->in = in;
     f->shared = shared;
+    f->early = sim_is_early(warp);
     return f;
 }
 

@@ -118,7 +118,8 @@ static sim_block *block_create(sim_worker *worker, sim_cluster *cluster, uint32_
     b->first_member = b->warps * rank;
     b->first_group = b->members + b->warps / SIM_GROUP_WARPS * rank;
     b->readers = b->members + b->warps / SIM_GROUP_WARPS * cluster->blocks;
-    b->clocks = b->first_channel = b->readers;
+    b->waited_entry = b->readers;
+    b->clocks = b->first_channel = b->waited_entry + 1;
     b->warp = calloc(b->warps, sizeof *b->warp);
     b->shared = aligned_alloc(1024, (b->shared_bytes + 2047u) / 1024 * 1024);
     b->state = calloc(b->shared_bytes + 64u, 1);
@@ -160,6 +161,7 @@ static void warp_reset(sim_warp *w)
     memset(&w->clock, 0, sizeof w->clock);
     w->member = w->block->first_member + w->index;
     w->clock.at[w->member] = 1;
+    w->clock.at[w->block->waited_entry] = w->block->config->overlap.befores == 0;
     w->fences = 0;
     if (w->fenced != NULL) {
         memset(w->fenced, 0, sizeof *w->fenced);

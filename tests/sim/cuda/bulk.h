@@ -38,6 +38,7 @@ typedef struct sim_flight {
     bool tensor;   /* box of map, else bytes at global */
     bool was_read; /* of a store: data has what is to be written; of st.async always */
     bool waited;   /* of a store: somebody waited for the read */
+    bool early;    /* before griddepcontrol.wait */
     sim_warp *warp;
     const sim_insn *in;
     sim_place shared;
@@ -75,6 +76,15 @@ bool sim_mbarrier_arrive(sim_warp *warp, const sim_insn *in, int lane, sim_place
 /* Bytes are expected (positive) or have come (negative). */
 bool sim_mbarrier_tx(sim_warp *warp, const sim_insn *in, int lane, sim_block *block, uint32_t slot,
                      int64_t bytes);
+
+/* bulk_box.c: a box from global to shared memory, from shared memory to data, from data to global
+ * memory. */
+uint32_t sim_box_row_bytes(const sim_map *map);
+/* Global bytes that a copy reads or, a store, writes; NULL after a fault. */
+uint8_t *sim_flight_global(const sim_flight *flight, uint64_t address, uint64_t bytes);
+bool sim_box_load(const sim_flight *flight);
+void sim_box_read(const sim_flight *flight);
+bool sim_box_store(const sim_flight *flight);
 
 /* ops_send.c */
 bool sim_send_land(sim_flight *flight);

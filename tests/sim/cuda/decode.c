@@ -30,7 +30,7 @@ static const struct {
     {"elect", sim_decode_elect},       {"ex2", sim_decode_transcendental},
     {"exit", sim_decode_branch},       {"fence", sim_decode_fence},
     {"fma", sim_decode_fma},           {"getctarank", sim_decode_rank},
-    {"griddepcontrol", sim_decode_hint},
+    {"griddepcontrol", sim_decode_grid},
     {"isspacep", sim_decode_space},    {"ld", sim_decode_load},
     {"ldmatrix", sim_decode_matrix},   {"ldu", sim_decode_load},
     {"lg2", sim_decode_transcendental}, {"lop3", sim_decode_logic3},
@@ -63,6 +63,26 @@ static const struct {
     {"wgmma", sim_decode_wgmma},       {"xor", sim_decode_logic},
     /* clang-format on */
 };
+
+/* Those whose instructions turn registers of a lane into registers of the same lane. */
+static sim_decoder *const lanewise[] = {
+    sim_decode_unary,   sim_decode_add,     sim_decode_carry,    sim_decode_logic,
+    sim_decode_logic3,  sim_decode_bits,    sim_decode_copysign, sim_decode_transcendental,
+    sim_decode_convert, sim_decode_address, sim_decode_divide,   sim_decode_dot,
+    sim_decode_fma,     sim_decode_mad,     sim_decode_extreme,  sim_decode_mul,
+    sim_decode_permute, sim_decode_compare, sim_decode_funnel,   sim_decode_shift,
+    sim_decode_testp,
+};
+
+static bool is_lanewise(sim_decoder *decoder)
+{
+    for (size_t i = 0; i < sizeof lanewise / sizeof lanewise[0]; ++i) {
+        if (lanewise[i] == decoder) {
+            return true;
+        }
+    }
+    return false;
+}
 
 bool sim_take(sim_linker *linker, const char *part)
 {
@@ -335,6 +355,7 @@ bool sim_decode(sim_linker *linker, sim_insn *in, const char *opcode, char *oper
         return sim_parse_fail(linker, "the instruction %s is not modelled", opcode);
     }
     const bool names = decoder == sim_decode_branch;
+    in->lanewise = is_lanewise(decoder);
     if (!(names ? sim_branch_operands(linker, in, operands)
                 : parse_operands(linker, in, operands)) ||
         !decoder(linker, in)) {

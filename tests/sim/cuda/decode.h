@@ -29,8 +29,8 @@ sim_decoder sim_decode_mbarrier, sim_decode_bulk, sim_decode_proxy_fence, sim_de
 sim_decoder sim_decode_branch, sim_decode_barrier, sim_decode_fence, sim_decode_hint,
     sim_decode_sleep;
 bool sim_branch_operands(sim_linker *linker, sim_insn *in, char *operands);
-/* ops_cluster.c */
-sim_decoder sim_decode_map, sim_decode_rank, sim_decode_cluster_barrier;
+/* ops_cluster.c, ops_grid.c */
+sim_decoder sim_decode_map, sim_decode_rank, sim_decode_cluster_barrier, sim_decode_grid;
 /* ops_warp.c */
 sim_decoder sim_decode_shuffle, sim_decode_vote, sim_decode_match, sim_decode_redux,
     sim_decode_elect, sim_decode_activemask;

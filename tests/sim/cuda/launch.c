@@ -226,6 +226,7 @@ static void add_report(sim_report *sum, const sim_report *part)
     sum->warp_instructions += part->warp_instructions;
     sum->lane_instructions += part->lane_instructions;
     sum->macs += part->macs;
+    sum->waited |= part->waited;
     if (sum->fault == SIM_OK && part->fault != SIM_OK) {
         sum->fault = part->fault;
         memcpy(sum->text, part->text, sizeof sum->text);

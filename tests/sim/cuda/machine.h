@@ -56,6 +56,7 @@ typedef struct sim_copy {
     bool landed; /* the bytes are there, yet nobody waited */
     uint32_t group;
     uint64_t number; /* of the warp's copies */
+    uint32_t asked;  /* the warp's time when an arrival first asked for it, 0: none did */
     const sim_insn *in;
 } sim_copy;
 
@@ -143,6 +144,7 @@ typedef struct sim_block {
     uint32_t first_member;  /* the number of this block's first warp among them */
     uint32_t readers;       /* entries of warps and warpgroups */
     uint32_t first_group;   /* the clock's entry of its first warpgroup */
+    uint32_t waited_entry;  /* the clock's entry of griddepcontrol.wait: 0 before it */
     uint32_t first_channel; /* the clock's entry of this block's first mbarrier */
     uint32_t clocks;        /* entries in use: to the end of this block's mbarriers */
     sim_barrier barrier[SIM_BARRIERS];
@@ -287,9 +289,17 @@ static inline uint64_t sim_address(const sim_warp *warp, const sim_operand *o, i
  * NULL after a fault. Writes to shared memory mark it. */
 uint8_t *sim_reach(sim_warp *warp, const sim_insn *in, int lane, enum sim_space space,
                    uint64_t address, uint32_t bytes, enum sim_access access);
-/* Global bytes without alignment. */
+/* Global bytes without alignment. early: as before griddepcontrol.wait. */
 uint8_t *sim_reach_global(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
-                          uint64_t bytes);
+                          uint64_t bytes, enum sim_access access, bool early);
+/* ops_grid.c: whether nothing says that a thread has run griddepcontrol.wait. */
+static inline bool sim_is_early(const sim_warp *warp)
+{
+    return warp->clock.at[warp->block->waited_entry] == 0;
+}
+/* Notes an access to global memory, and checks it against launches under way. */
+bool sim_grid_access(sim_warp *warp, const sim_insn *in, int lane, const sim_range *range,
+                     uint64_t offset, uint64_t bytes, enum sim_access access, bool early);
 /* Shared bytes of this block, or of another one of its cluster. */
 typedef struct sim_place {
     sim_block *block;

@@ -446,7 +446,7 @@ bool sim_module_range(const sim_module *module, uint64_t address, sim_range *ran
         const sim_declaration *v = &module->variable[i];
         const uint64_t start = (uint64_t)(uintptr_t)v->data;
         if (v->data != NULL && address >= start && address - start < v->bytes) {
-            *range = (sim_range){start, v->bytes, v->data};
+            *range = (sim_range){.address = start, .bytes = v->bytes, .host = v->data};
             return true;
         }
     }

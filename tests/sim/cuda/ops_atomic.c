@@ -114,7 +114,8 @@ bool sim_decode_atomic(sim_linker *linker, sim_insn *in)
 {
     static const char *const ops[] = {"add", "exch", "cas", "min", "max", "inc",
                                       "dec", "and",  "or",  "xor", NULL};
-    static const char *const spaces[] = {"global", "shared", "shared::cta", NULL};
+    static const char *const spaces[] = {"global", "shared", "shared::cta", "shared::cluster",
+                                         NULL};
     const bool returns = strcmp(linker->part[0], "atom") == 0;
     const int op = sim_take_of(linker, ops), space = sim_take_of(linker, spaces);
     sim_take_scopes(linker);

@@ -9,110 +9,18 @@
 #include "bulk.h"
 #include "decode.h"
 
-enum { BULK_ALIGN = 16, BOX_ALIGN = 128, LINE = 128 };
-
-/* ---- boxes of tensors ---- */
-
-/* One row of a box: where it begins in the tensor, and what part of it lies inside. */
-typedef struct box_row {
-    bool inside; /* in all axes but the innermost */
-    uint64_t global;
-    uint32_t first, end; /* bytes of the row that are inside */
-} box_row;
-
-static uint32_t row_bytes(const sim_map *map)
-{
-    return (uint32_t)map->box[0] * map->element_bytes;
-}
-
-static box_row row_of(const sim_flight *f, uint32_t row)
-{
-    const sim_map *map = &f->map;
-    const int64_t size = (int64_t)map->size[0], start = f->at[0];
-    const int64_t first = start < 0 ? -start : 0;
-    const int64_t end = start + map->box[0] > size ? size - start : map->box[0];
-    box_row r = {.inside = end > first, .global = map->address};
-    for (int axis = 1; axis < map->rank; ++axis) {
-        const int64_t at = (int64_t)f->at[axis] + row % map->box[axis];
-        row /= map->box[axis];
-        r.inside = r.inside && at >= 0 && at < (int64_t)map->size[axis];
-        r.global += (uint64_t)at * map->stride[axis];
-    }
-    if (r.inside) {
-        r.first = (uint32_t)first * map->element_bytes;
-        r.end = (uint32_t)end * map->element_bytes;
-        r.global += (uint64_t)(start * map->element_bytes + r.first);
-    }
-    return r;
-}
-
-/* A row between packed bytes and its place in shared memory, in the pieces that the swizzle moves.
- */
-static void move_row(const sim_flight *f, uint32_t row, uint8_t *packed, bool to_shared)
-{
-    const uint32_t bytes = row_bytes(&f->map);
-    sim_block *home = f->shared.block;
-    for (uint32_t i = 0; i < bytes; i += BULK_ALIGN) {
-        const uint32_t address = SIM_SHARED_BASE + f->shared.offset + row * bytes + i;
-        const uint32_t at = sim_map_swizzle(f->map.swizzle, address) - SIM_SHARED_BASE;
-        if (to_shared) {
-            memcpy(home->shared + at, packed + i, BULK_ALIGN);
-        } else {
-            memcpy(packed + i, home->shared + at, BULK_ALIGN);
-        }
-    }
-}
-
-static uint8_t *reach(const sim_flight *f, uint64_t address, uint64_t bytes)
-{
-    return sim_reach_global(f->warp, f->in, f->lane, address, bytes);
-}
-
-static bool load_box(const sim_flight *f)
-{
-    const uint32_t bytes = row_bytes(&f->map);
-    uint8_t packed[256 * 8];
-    for (uint32_t row = 0; row < f->bytes / bytes; ++row) {
-        const box_row r = row_of(f, row);
-        memset(packed, 0, bytes);
-        if (r.inside) {
-            const uint8_t *from = reach(f, r.global, r.end - r.first);
-            if (from == NULL) {
-                return false;
-            }
-            memcpy(packed + r.first, from, r.end - r.first);
-        }
-        move_row(f, row, packed, true);
-    }
-    return true;
-}
-
-static bool store_box(const sim_flight *f)
-{
-    const uint32_t bytes = row_bytes(&f->map);
-    for (uint32_t row = 0; row < f->bytes / bytes; ++row) {
-        const box_row r = row_of(f, row);
-        if (r.inside) {
-            uint8_t *to = reach(f, r.global, r.end - r.first);
-            if (to == NULL) {
-                return false;
-            }
-            memcpy(to, f->data + (size_t)row * bytes + r.first, r.end - r.first);
-        }
-    }
-    return true;
-}
+enum { BULK_ALIGN = 16, BOX_ALIGN = 128 };
 
 /* ---- landing ---- */
 
 static bool land_load(sim_flight *f)
 {
     if (f->tensor) {
-        if (!load_box(f)) {
+        if (!sim_box_load(f)) {
             return false;
         }
     } else {
-        const uint8_t *from = reach(f, f->global, f->bytes);
+        const uint8_t *from = sim_flight_global(f, f->global, f->bytes);
         if (from == NULL) {
             return false;
         }
@@ -150,10 +58,7 @@ bool sim_flight_read(sim_flight *f)
         memcpy(f->data, home->shared + f->shared.offset, f->bytes);
         return true;
     }
-    const uint32_t bytes = row_bytes(&f->map);
-    for (uint32_t row = 0; row < f->bytes / bytes; ++row) {
-        move_row(f, row, f->data + (size_t)row * bytes, false);
-    }
+    sim_box_read(f);
     return true;
 }
 
@@ -172,11 +77,11 @@ bool sim_flight_land(sim_flight *f)
         return true;
     }
     if (f->tensor) {
-        if (!store_box(f)) {
+        if (!sim_box_store(f)) {
             return false;
         }
     } else {
-        uint8_t *to = reach(f, f->global, f->bytes);
+        uint8_t *to = sim_flight_global(f, f->global, f->bytes);
         if (to == NULL) {
             return false;
         }
@@ -189,8 +94,7 @@ bool sim_flight_land(sim_flight *f)
 
 /* ---- issue ---- */
 
-/* Operands by their places, which modifiers move. */
-enum { LOAD, STORE };
+enum { LOAD, STORE }; /* in->mode */
 
 typedef struct request {
     sim_place shared;
@@ -244,10 +148,10 @@ static bool read_map(sim_warp *warp, const sim_insn *in, int lane, const sim_ope
                          r->at[0], r->map.element_bytes, BULK_ALIGN);
     }
     const uint32_t span = r->map.swizzle == SIM_SWIZZLE_NONE ? 0 : 16u << r->map.swizzle;
-    if (span != 0 && row_bytes(&r->map) != span) {
+    if (span != 0 && sim_box_row_bytes(&r->map) != span) {
         return sim_fault(warp, in, lane, SIM_UNKNOWN,
                          "rows of %u bytes under a swizzle of %u are not modelled",
-                         row_bytes(&r->map), span);
+                         sim_box_row_bytes(&r->map), span);
     }
     r->bytes = (uint32_t)sim_map_box_bytes(&r->map);
     r->tensor = true;
@@ -281,7 +185,8 @@ static bool read_request(sim_warp *warp, const sim_insn *in, int lane, request *
         return false;
     }
     return r->tensor || r->bytes == 0 ||
-           sim_reach_global(warp, in, lane, r->global, r->bytes) != NULL;
+           sim_reach_global(warp, in, lane, r->global, r->bytes,
+                            in->mode == LOAD ? SIM_READS : SIM_WRITES, sim_is_early(warp)) != NULL;
 }
 
 static void fill_flight(sim_flight *f, const request *r)

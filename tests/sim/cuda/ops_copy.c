@@ -13,8 +13,8 @@ static bool land(sim_warp *warp, sim_copy *copy)
     sim_block *block = warp->block;
     uint8_t *to = block->shared + copy->target;
     if (copy->from_source != 0) {
-        const uint8_t *from =
-            sim_reach_global(warp, copy->in, copy->lane, copy->source, copy->from_source);
+        const uint8_t *from = sim_reach_global(warp, copy->in, copy->lane, copy->source,
+                                               copy->from_source, SIM_READS, sim_is_early(warp));
         if (from == NULL) {
             return false;
         }
@@ -62,7 +62,8 @@ static bool issue(sim_warp *warp, const sim_insn *in, int lane, uint32_t bytes,
     }
     sim_place place;
     if (!sim_shared_place(warp, in, lane, target, bytes, &place) ||
-        (from_source != 0 && sim_reach_global(warp, in, lane, source, from_source) == NULL)) {
+        (from_source != 0 && sim_reach_global(warp, in, lane, source, from_source, SIM_READS,
+                                              sim_is_early(warp)) == NULL)) {
         return false;
     }
     const uint32_t offset = place.offset;
@@ -145,15 +146,16 @@ static enum sim_step exec_wait(sim_warp *warp, const sim_insn *in, uint32_t mask
 
 /* ---- arrivals at an mbarrier when the copies have landed ---- */
 
-/* What was copied is known to those who know the lane's time when it asked. */
-static bool settle_at(sim_warp *warp, sim_copy *copy, const sim_clock *clock)
+/* What was copied is known to those who know the lane's time when it first asked: a later arrival,
+ * for more copies, may be the first to hear of it. */
+static bool settle_asked(sim_warp *warp, sim_copy *copy)
 {
     sim_block *block = warp->block;
     if (!copy->landed && !land(warp, copy)) {
         return false;
     }
     memset(block->state + copy->target, SIM_BYTE_SET, copy->bytes);
-    sim_race_landed(block, copy->target, copy->bytes, warp->member, clock->at[warp->member]);
+    sim_race_landed(block, copy->target, copy->bytes, warp->member, copy->asked);
     return true;
 }
 
@@ -165,7 +167,7 @@ bool sim_copy_arrived(sim_flight *f)
         sim_copy *copy = &warp->copy[i];
         if (copy->lane != f->lane || copy->number >= f->copies) {
             warp->copy[kept++] = *copy;
-        } else if (!settle_at(warp, copy, f->clock)) {
+        } else if (!settle_asked(warp, copy)) {
             return false;
         }
     }
@@ -194,6 +196,12 @@ static bool ask_arrival(sim_warp *warp, const sim_insn *in, int lane)
     *f->clock = warp->clock;
     f->mbarrier = slot;
     f->copies = warp->copies_issued;
+    for (uint32_t i = 0; i < warp->copies; ++i) {
+        sim_copy *copy = &warp->copy[i];
+        if (copy->lane == lane && copy->asked == 0) {
+            copy->asked = warp->clock.at[warp->member];
+        }
+    }
     if (in->mode == 0) {
         /* Without .noinc the phase waits for this one on top. */
         ++place.block->async->mbarrier[slot]->pending;

@@ -133,6 +133,8 @@ struct sim_insn {
     uint8_t need;                 /* enum sim_need */
     bool cluster;                 /* .shared::cluster: another block's memory as well */
     bool ftz, sat, relu, carries; /* carries: uninitialised bits pass through, as in mov */
+    bool lanewise; /* a lane's results depend on its registers only: what was never written makes
+                      results that were never written */
     bool has_guard, guard_not;
     uint32_t guard, guard_reg; /* predicate slot and register number */
     uint32_t target;           /* of branches and calls; row of a class's table */

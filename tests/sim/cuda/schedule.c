@@ -101,16 +101,16 @@ static bool choose_group(sim_warp *warp, bool any)
     return best != UINT32_MAX;
 }
 
-static bool read_unset(sim_warp *warp, const sim_insn *in, uint32_t mask)
+/* Lanes whose results come from registers that were never written: compilers compute ahead of a
+ * choice what it may not choose. Other instructions may not read such registers. */
+static bool find_unset(sim_warp *warp, const sim_insn *in, uint32_t mask, uint32_t *unset)
 {
     for (uint32_t i = 0; i < in->read_count; ++i) {
-        const uint32_t missing = mask & ~warp->written[in->reads[i]];
-        if (missing != 0) {
-            return sim_fault(warp, in, __builtin_ctz(missing), SIM_UNSET,
-                             "a source register was never written");
-        }
+        *unset |= mask & ~warp->written[in->reads[i]];
     }
-    return true;
+    return *unset == 0 || in->lanewise ? true
+                                       : sim_fault(warp, in, __builtin_ctz(*unset), SIM_UNSET,
+                                                   "a source register was never written");
 }
 
 static uint32_t guarded(sim_warp *warp, const sim_insn *in, uint32_t mask)
@@ -147,8 +147,10 @@ static bool run_instruction(sim_warp *warp, bool strict)
         return sim_fault(warp, in, -1, SIM_DIVERGED, "the lanes 0x%08x have left", ~mask);
     }
     ++block->instructions;
-    block->lane_instructions += (uint32_t)__builtin_popcount(mask);
-    if (block->failed || (strict && !in->carries && !read_unset(warp, in, mask))) {
+    block->lane_instructions +=
+        mask == SIM_ALL_LANES ? SIM_LANES : (uint32_t)__builtin_popcount(mask);
+    uint32_t unset = 0;
+    if (block->failed || (strict && !in->carries && !find_unset(warp, in, mask, &unset))) {
         return false;
     }
     if (warp->wgmma != NULL && mask != 0 && !sim_wgmma_touch(warp, in)) {
@@ -159,7 +161,8 @@ static bool run_instruction(sim_warp *warp, bool strict)
         step = in->exec(warp, in, mask);
         if (!in->carries) {
             for (uint32_t i = 0; i < in->write_count; ++i) {
-                warp->written[in->writes[i]] |= mask;
+                uint32_t *written = &warp->written[in->writes[i]];
+                *written = (*written | mask) & ~unset;
             }
         }
     }
@@ -227,14 +230,24 @@ static const sim_insn *where(const sim_warp *warp, const sim_group *g)
     return &warp->function->code[g->state == SIM_WAITS_BARRIER ? g->pc - 1 : g->pc];
 }
 
-/* What the block's warps wait for, behind the text; and the likeliest culprit: a collective that
- * lacks lanes. */
+/* What the block's warps wait for, behind the text; and the likeliest culprit. */
 typedef struct stuck {
     sim_warp *warp;
     const sim_group *at;
+    uint32_t blame;
     char text[800];
     size_t used;
 } stuck;
+
+/* Lanes that others of their warp wait for are to blame, unless a barrier keeps these. */
+static uint32_t blame_of(const sim_warp *warp, const sim_group *g)
+{
+    bool kept = false;
+    for (uint32_t i = 0; i < warp->groups; ++i) {
+        kept |= warp->group[i].state == SIM_WAITS_PHASE;
+    }
+    return g->state == SIM_WAITS_PHASE ? 1 : g->state == SIM_WAITS_LANES && !kept ? 2 : 0;
+}
 
 static void look_where(sim_block *block, stuck *s)
 {
@@ -242,8 +255,9 @@ static void look_where(sim_block *block, stuck *s)
         sim_warp *warp = &block->warp[i];
         for (uint32_t j = 0; j < warp->groups; ++j) {
             const sim_group *g = &warp->group[j];
-            const bool better =
-                s->at == NULL || (s->at->state != SIM_WAITS_LANES && g->state == SIM_WAITS_LANES);
+            const uint32_t blame = blame_of(warp, g);
+            const bool better = s->at == NULL || blame > s->blame;
+            s->blame = better ? blame : s->blame;
             s->warp = better ? warp : s->warp;
             s->at = better ? g : s->at;
             if (s->used < sizeof s->text - 1) {

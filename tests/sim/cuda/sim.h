@@ -62,6 +62,9 @@ const sim_function_info *sim_function_describe(const sim_function *function);
 typedef struct sim_range {
     uint64_t address, bytes; /* of the whole allocation */
     uint8_t *host;           /* its first byte */
+    /* [bytes / 4, rounded up] number of the launch that wrote and read each word last; NULL: not
+     * kept. */
+    uint32_t *written, *read;
 } sim_range;
 
 typedef struct sim_memory {
@@ -86,6 +89,14 @@ typedef struct sim_options {
     uint64_t limit;    /* warp instructions of a block before it counts as hung; 0: 4e9 */
 } sim_options;
 
+/* Launches that are under way together, by griddepcontrol: numbers of those that may still write
+ * and read while this one runs, until one of its threads has waited and after that. */
+typedef struct sim_overlap {
+    uint32_t number; /* this launch's, not 0 */
+    const uint32_t *before, *behind;
+    uint32_t befores, behinds;
+} sim_overlap;
+
 typedef struct sim_config {
     uint32_t grid[3], block[3];
     uint32_t cluster[3];     /* zeros: as the function requires, else 1 */
@@ -95,6 +106,7 @@ typedef struct sim_config {
     unsigned capability; /* 80, 86, 89, 90, ... */
     size_t shared_limit; /* static and dynamic bytes a block; 0: as the capability allows */
     sim_memory memory;
+    sim_overlap overlap; /* zeros: nothing else is under way */
     sim_options options;
 } sim_config;
 
@@ -103,7 +115,7 @@ enum sim_fault {
     SIM_INVALID,  /* the configuration: nothing ran */
     SIM_MEMORY,   /* out of bounds, misaligned, or no such space */
     SIM_UNSET,    /* read of memory or a register that was never written */
-    SIM_RACE,     /* shared memory, between warps */
+    SIM_RACE,     /* shared memory, between warps; global memory, between launches */
     SIM_DIVERGED, /* a collective without all of its lanes */
     SIM_DEADLOCK,
     SIM_UNKNOWN, /* an instruction, or a form of one, that is not modelled */
@@ -117,6 +129,7 @@ enum sim_fault {
 typedef struct sim_report {
     enum sim_fault fault;
     uint64_t warp_instructions, lane_instructions, macs; /* macs: of matrix instructions */
+    bool waited;                                         /* some thread ran griddepcontrol.wait */
     char text[2000];
 } sim_report;
 

@@ -82,15 +82,16 @@ void sim_put_predicate(sim_warp *warp, const sim_operand *o, uint32_t mask, uint
     }
 }
 
-uint8_t *sim_reach_global(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
-                          uint64_t bytes)
+/* The allocation around an address, from those that were met last. NULL after a fault. */
+static const sim_range *range_of(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                                 uint64_t bytes)
 {
     sim_block *block = warp->block;
     for (uint32_t i = 0; i < block->recent_count; ++i) {
         const sim_range *r = &block->recent[i];
         const uint64_t offset = address - r->address;
         if (offset < r->bytes && bytes <= r->bytes - offset) {
-            return r->host + offset;
+            return r;
         }
     }
     sim_range range;
@@ -114,7 +115,20 @@ uint8_t *sim_reach_global(sim_warp *warp, const sim_insn *in, int lane, uint64_t
     const uint32_t kept = block->recent_count < SIM_RECENT ? block->recent_count++ : SIM_RECENT - 1;
     memmove(block->recent + 1, block->recent, kept * sizeof range);
     block->recent[0] = range;
-    return range.host + offset;
+    return &block->recent[0];
+}
+
+uint8_t *sim_reach_global(sim_warp *warp, const sim_insn *in, int lane, uint64_t address,
+                          uint64_t bytes, enum sim_access access, bool early)
+{
+    const sim_range *r = range_of(warp, in, lane, address, bytes);
+    if (r == NULL) {
+        return NULL;
+    }
+    const uint64_t offset = address - r->address;
+    const bool fine =
+        r->written == NULL || sim_grid_access(warp, in, lane, r, offset, bytes, access, early);
+    return fine ? r->host + offset : NULL;
 }
 
 sim_block *sim_peer(sim_warp *warp, const sim_insn *in, int lane, uint32_t rank)
@@ -291,6 +305,6 @@ uint8_t *sim_reach(sim_warp *warp, const sim_insn *in, int lane, enum sim_space 
     case SIM_SPACE_PARAM:
         return reach_param(warp, in, lane, address, bytes, access);
     default:
-        return sim_reach_global(warp, in, lane, address, bytes);
+        return sim_reach_global(warp, in, lane, address, bytes, access, sim_is_early(warp));
     }
 }

@@ -311,6 +311,46 @@ Test(async, sent_registers_are_counted_by_an_mbarrier)
     }
 }
 
+/* ---- clusters ---- */
+
+/* Both blocks expect 512 bytes at `tile`; block 0 copies them to all that %rs0 names. */
+static const char multicast[] = BEGIN(
+    1) "mov.u32 %r10, %cluster_ctarank; mov.b32 %r0, 512;\n"
+       "@%p19 " EXPECT
+       "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;\n"
+       "setp.ne.u32 %p0, %r10, 0; @%p0 bra $wait; @!%p19 bra $wait;\n"
+       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+       " [%r30], [%in+512], %r0, [%r31], %rs0;\n" WAIT(
+           "$wait", "%r31",
+           "0") "and.b32 %r1, %t, 31; mad.lo.u32 %r1, %r1, 16, %r30; ld.shared.v2.b64 {%x3, %x4}, "
+                "[%r1];\nmov.u32 %r20, %ctaid.x; mad.wide.u32 %x10, %r20, 16, %out;\n"
+                "st.global.v2.b64 [%x10], {%x3, %x4}; exit;\n";
+
+Test(async, a_copy_goes_to_all_blocks_of_a_cluster)
+{
+    char body[2000];
+    snprintf(body, sizeof body, "mov.b16 %%rs0, 3;\n%s", multicast);
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        start(seed);
+        b.blocks = 4;
+        b.cluster = 2;
+        run(body);
+        for (uint32_t i = 0; i < b.threads; ++i) {
+            for (uint32_t block = 0; block < 4; ++block) {
+                cr_assert_arr_eq(&b.out[i][2 * block], &(&b.in[8][0])[i % 32 * 2], 16);
+            }
+        }
+    }
+    start(1);
+    b.blocks = b.cluster = 2;
+    snprintf(body, sizeof body, "mov.b16 %%rs0, 5;\n%s", multicast);
+    cr_assert_not(bench_run(&b, body));
+    cr_assert_not_null(strstr(b.report.text, "the cluster has no block 2"), "%s", b.report.text);
+    snprintf(body, sizeof body, "mov.b16 %%rs0, 1;\n%s", multicast);
+    cr_assert_not(bench_run(&b, body));
+    cr_assert_eq(b.report.fault, SIM_DEADLOCK, "%s", b.report.text);
+}
+
 /* ---- mistakes ---- */
 
 static const struct {

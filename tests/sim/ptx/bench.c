@@ -56,7 +56,7 @@ static bool find(void *user, uint64_t address, sim_range *range)
         const uint64_t start = (uint64_t)(uintptr_t)part[i];
         const uint64_t bytes = (uint64_t)b->threads * sizeof b->in[0];
         if (address >= start && address - start < bytes) {
-            *range = (sim_range){start, bytes, part[i]};
+            *range = (sim_range){.address = start, .bytes = bytes, .host = part[i]};
             return true;
         }
     }

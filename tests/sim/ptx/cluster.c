@@ -97,6 +97,19 @@ Test(cluster, blocks_reach_each_other)
     }
 }
 
+Test(cluster, atomics_reach_other_blocks)
+{
+    start(4, 4);
+    run("mov.u32 %r28, mine; mapa.shared::cluster.u32 %r31, %r28, 0;\n"
+        "mov.u32 %r30, %cluster_ctarank; mov.u32 %r0, 0;\n"
+        "setp.eq.u32 %p0, %t, 0; @%p0 st.shared.u32 [mine], %r0; bar.sync 0;\n" MEET
+        "red.relaxed.cluster.shared::cluster.add.u32 [%r31], 1;\n" MEET
+        "ld.shared::cluster.u32 %r2, [%r31];\n" MEET ANSWER("%r2"));
+    for (uint32_t i = 0; i < 4; ++i) {
+        cr_assert_eq(b.out[5][i], 4 * b.threads);
+    }
+}
+
 Test(cluster, mbarriers_count_other_blocks_threads)
 {
     start(4, 2);

@@ -28,9 +28,10 @@ static const struct {
     {SIM_MEMORY, "parameter offset", "ld.param.u64 %d0, [k_param_1+8];"},
     {SIM_MEMORY, "no multiple of 16", "mov.u32 %r0, buffer; cp.async.cg.shared.global [%r0+8], [%in], 16;"},
     {SIM_UNSET, "never written", "mov.u32 %r0, buffer; mad.lo.u32 %r0, %t, 4, %r0; ld.shared.u32 %r1, [%r0];"},
-    {SIM_UNSET, "register was never written", "add.u32 %r1, %r0, 1;"},
-    {SIM_UNSET, "register was never written", "mov.b32 %r1, %r0; add.u32 %r2, %r1, 1;"},
-    {SIM_UNSET, "lane 5", "setp.ne.u32 %p0, %t, 5; @%p0 mov.b32 %r0, 1; add.u32 %r1, %r0, 1;"},
+    {SIM_UNSET, "register was never written", "add.u32 %r1, %r0, 1; cvt.u64.u32 %d0, %r1;"},
+    {SIM_UNSET, "register was never written", "mov.b32 %r1, %r0; add.u32 %r2, %r1, 1; shfl.sync.bfly.b32 %r3, %r2, 1, 31, -1;"},
+    {SIM_UNSET, "lane 5", "setp.ne.u32 %p0, %t, 5; @%p0 mov.b32 %r0, 1; add.u32 %r1, %r0, 1; mul.wide.u32 %d0, %r1, 3;"},
+    {SIM_UNSET, "guard was never written", "add.u32 %r1, %r0, 1; setp.eq.u32 %p0, %r1, 5; @%p0 mov.b32 %r2, 1;"},
     {SIM_UNSET, "guard was never written", "@%p0 mov.b32 %r0, 1;"},
     {SIM_RACE, "no barrier since", "mov.u32 %r0, buffer; mad.lo.u32 %r1, %t, 8, %r0; xor.b32 %r2, %t, 32; mad.lo.u32 %r2, %r2, 8, %r0;"
         "st.shared.u64 [%r1], %a0; bar.sync 0; st.shared.u64 [%r1], %a1; ld.shared.u64 %d0, [%r2];"},
@@ -106,6 +107,16 @@ Test(faults, a_chip_refuses_text_of_a_newer_one)
     sim_module *module = sim_module_load(text, 90, log, sizeof log);
     cr_assert_not_null(module);
     sim_module_destroy(module);
+}
+
+/* Compilers compute ahead of a choice. */
+Test(faults, what_is_not_chosen_may_come_from_registers_that_nobody_wrote)
+{
+    bench_start(&b, 1);
+    cr_assert(bench_run(&b, "add.u32 %r1, %r0, 7; mul.lo.u32 %r1, %r1, 3; setp.ge.u32 %p0, %t, 0;\n"
+                            "selp.b32 %r2, %t, %r1, %p0; cvt.u64.u32 %d0, %r2;"),
+              "%s%s", b.log, b.report.text);
+    cr_assert_eq(b.out[77][0], 77);
 }
 
 /* What is right must not be reported whatever the order. */

@@ -92,7 +92,7 @@ static void write_kernel(text *t, const group *g, const char *body)
 static bool find(void *user, uint64_t address, sim_range *range)
 {
     const uint64_t start = (uint64_t)(uintptr_t)user;
-    *range = (sim_range){start, sizeof(group), user};
+    *range = (sim_range){.address = start, .bytes = sizeof(group), .host = user};
     return address >= start && address - start < sizeof(group);
 }
 

@@ -26,10 +26,9 @@ static constexpr int NIB_SIDE_UNITS = NIB_LIMBS > 1 || NIB_SPEC_UNITS == 1      
                                       : NIB_SPEC_UNITS == 2                        ? 2
                                       : NIB_TOKEN_TILES == 1 && NIB_CODE.bits <= 4 ? 4
                                                                                    : 2;
-/* Short groups, operands of several limbs and many tokens go by 32 k in a loop that is not
- * unrolled: as straight code they would need more registers than there are. */
-static constexpr bool NIB_NARROW = NIB_LIMBS > 1 ||
-                                   NIB_BLOCK_GROUPS > (NIB_ROLLED ? 1 : 2) || NIB_TOKEN_TILES > 2;
+/* Short groups and operands of several limbs go by 32 k in a loop that is not unrolled: as straight
+ * code they would need more registers than there are. */
+static constexpr bool NIB_NARROW = NIB_LIMBS > 1 || NIB_BLOCK_GROUPS > 2;
 
 template <bool BYTES> struct nib_accumulator {
     typedef float type;
@@ -256,12 +255,10 @@ NIB_DEVICE void nib_scale_group(const nib_acc (&acc)[NIB_TOKEN_TILES][4],
 
 /* ---- a block ------------------------------------------------------------------------------ */
 
-/* Groups from J on of units first .., whose sums are those of units to .. */
 template <int J>
-NIB_DEVICE void nib_group_products(uint32_t stage, int lane, int first, int to,
-                                   const nib_unit_words &q, const nib_tokens &b,
-                                   const nib_act_sums &asum, uint32_t table, float lift,
-                                   nib_sums &sums)
+NIB_DEVICE void nib_group_products(uint32_t stage, int lane, int first, const nib_unit_words &q,
+                                   const nib_tokens &b, const nib_act_sums &asum, uint32_t table,
+                                   float lift, nib_sums &sums)
 {
     if constexpr (J < NIB_BLOCK_GROUPS) {
         nib_tile acc = {};
@@ -269,23 +266,9 @@ NIB_DEVICE void nib_group_products(uint32_t stage, int lane, int first, int to,
 #pragma unroll
         for (int u = 0; u < NIB_SIDE_UNITS; u++)
             nib_scale_group(acc[u], asum[J], nib_stage_scale(stage, lane, J, first + u), lift,
-                            sums.sum[to + u]);
-        nib_group_products<J + 1>(stage, lane, first, to, q, b, asum, table, lift, sums);
+                            sums.sum[first + u]);
+        nib_group_products<J + 1>(stage, lane, first, q, b, asum, table, lift, sums);
     }
-}
-
-/* The last units come first: after as many turns as there are sides all are in place again. */
-NIB_DEVICE void nib_turn_sums(nib_sums &sums)
-{
-    nib_sums turned;
-#pragma unroll
-    for (int u = 0; u < NIB_SPEC_UNITS; u++)
-#pragma unroll
-        for (int m = 0; m < NIB_TOKEN_TILES; m++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                turned.sum[u][m][e] = sums.sum[(u + NIB_SIDE_UNITS) % NIB_SPEC_UNITS][m][e];
-    sums = turned;
 }
 
 /* A block of 128 k whose groups end with it or within it. */
@@ -297,26 +280,13 @@ NIB_DEVICE void nib_block_products(uint32_t stage, uint32_t act, int lane, uint3
     nib_read_tokens(act, lane, b);
     if constexpr (NIB_NEEDS_ASUM)
         nib_sum_tokens<0>(b, asum);
-    if constexpr (NIB_ROLLED) {
-        /* As straight code the sides would run at once, in more registers than there are. */
-#pragma unroll 1
-        for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS) {
-            nib_unit_words q;
-#pragma unroll
-            for (int u = 0; u < NIB_SIDE_UNITS; u++)
-                nib_read_weights(stage, lane, first + u, q[u]);
-            nib_group_products<0>(stage, lane, first, 0, q, b, asum, table, lift, sums);
-            nib_turn_sums(sums);
-        }
-        return;
-    }
 #pragma unroll
     for (int first = 0; first < NIB_SPEC_UNITS; first += NIB_SIDE_UNITS) {
         nib_unit_words q;
 #pragma unroll
         for (int u = 0; u < NIB_SIDE_UNITS; u++)
             nib_read_weights(stage, lane, first + u, q[u]);
-        nib_group_products<0>(stage, lane, first, first, q, b, asum, table, lift, sums);
+        nib_group_products<0>(stage, lane, first, q, b, asum, table, lift, sums);
     }
 }
 

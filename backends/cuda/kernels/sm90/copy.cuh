@@ -65,6 +65,13 @@ NIB_DEVICE void nib_barrier_arrive_cluster(uint32_t barrier)
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+/* Arrives when this thread's cp.async copies so far are done: one of the arrivals that the barrier
+ * was made for. */
+NIB_DEVICE void nib_barrier_arrive_copies(uint32_t barrier)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
 /* Whether the phase of this parity has ended; may sleep for a while first. */
 NIB_DEVICE bool nib_barrier_try(uint32_t barrier, uint32_t parity)
 {

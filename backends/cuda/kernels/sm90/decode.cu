@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Few tokens (M <= 24) on Hopper: the time of reading the weights is all there is. Blocks of
+ * Few tokens (M <= 8) on Hopper: the time of reading the weights is all there is. Blocks of
  * threads own rows of W; their warps split them and K, block of 128 k by block; a cluster of
  * blocks, and then the grid, may split K further. Started with grid (row tiles times blocks of a
  * cluster, parts of K) by variants/sm90_decode.c; after it nib_reduce where the grid has parts.
@@ -55,7 +55,7 @@ NIB_DEVICE nib_range nib_range_of(const nib_cuda_params &p, int part, int parts)
 
 /* Barriers of the warp; by the first of the warps side by side those of act; by the first of all
  * that of the cluster's sums. */
-NIB_DEVICE void nib_init_barriers(const nib_warp &warp, int sharers, uint32_t received)
+NIB_DEVICE void nib_init_barriers(const nib_warp &warp, uint32_t received)
 {
     if (nib_elect()) {
 #pragma unroll
@@ -64,10 +64,10 @@ NIB_DEVICE void nib_init_barriers(const nib_warp &warp, int sharers, uint32_t re
         if (warp.along_n == 0)
 #pragma unroll
             for (int s = 0; s < NIB_SPEC_ACT_SLOTS; s++) {
-                nib_barrier_init(warp.act_full + s * 8, 1);
-                nib_barrier_init(warp.act_full + NIB_FREE_AT + s * 8, sharers);
+                nib_barrier_init(warp.act + NIB_ACT_FULL_AT + s * 8, 32);
+                nib_barrier_init(warp.act + NIB_ACT_FREE_AT + s * 8, warp.sharers);
             }
-        if (warp.along_n == 0 && warp.along_k == 0)
+        if (NIB_SPEC_CLUSTER > 1 && warp.along_n == 0 && warp.along_k == 0)
             nib_barrier_init(received, 1);
         nib_barrier_init_fence();
     }
@@ -89,47 +89,51 @@ NIB_DEVICE void nib_fill_ring(const nib_cuda_params &p, const nib_warp &warp, in
     __syncwarp();
 }
 
-/* The first slots of act. */
-NIB_DEVICE void nib_fill_act(const nib_cuda_mapped_params &mapped, const nib_warp &warp,
-                             int k_block, int k_end)
+NIB_DEVICE bool nib_supplies(const nib_warp &warp, int turn)
 {
-    if (warp.along_n != 0)
+    return warp.supplies >> turn % NIB_SPEC_WARPS_N & 1;
+}
+
+/* The first slots of act. */
+NIB_DEVICE void nib_fill_act(const nib_cuda_params &p, const nib_warp &warp, int k_block, int k_end)
+{
+    if (!warp.active)
         return;
 #pragma unroll 1
     for (int s = 0; s < NIB_SPEC_ACT_SLOTS; s++)
-        if (k_block + s * NIB_WARPS_K < k_end)
-            nib_supply_act(mapped, warp, k_block + s * NIB_WARPS_K, s);
+        if (nib_supplies(warp, s) && k_block + s * NIB_WARPS_K < k_end)
+            nib_supply_act(p, warp, k_block + s * NIB_WARPS_K, s);
 }
 
-/* The first warp refills a slot this many blocks after it has read it itself, so that it rarely
+/* Slots that warps share are refilled this many blocks after they were read, so that a warp rarely
  * waits for the others. */
-static constexpr uint32_t NIB_ACT_LAG = NIB_SPEC_ACT_SLOTS > 2 ? 1 : 0;
+static constexpr int NIB_ACT_LAG = NIB_SPEC_WARPS_N > 1 && NIB_SPEC_ACT_SLOTS > 2 ? 1 : 0;
 
-/* After turn `turn`, by the first of the warps side by side: what comes next in act's ring. */
-NIB_DEVICE void nib_refill_act(const nib_cuda_mapped_params &mapped, const nib_warp &warp,
-                               int k_block, int k_end, uint32_t turn)
+/* After turn `turn`: what comes next in act's ring. */
+NIB_DEVICE void nib_refill_act(const nib_cuda_params &p, const nib_warp &warp, int k_block,
+                               int k_end, int turn)
 {
-    const int next = k_block + (NIB_SPEC_ACT_SLOTS - (int)NIB_ACT_LAG) * NIB_WARPS_K;
-    if (warp.along_n != 0 || turn < NIB_ACT_LAG || next >= k_end)
+    const int next = k_block + (NIB_SPEC_ACT_SLOTS - NIB_ACT_LAG) * NIB_WARPS_K;
+    if (next >= k_end || turn < NIB_ACT_LAG || !nib_supplies(warp, turn - NIB_ACT_LAG))
         return;
     const nib_turn<NIB_SPEC_ACT_SLOTS> slot(turn - NIB_ACT_LAG);
-    nib_barrier_wait(warp.act_full + NIB_FREE_AT + slot.index * 8, slot.parity);
-    nib_supply_act(mapped, warp, next, slot.index);
+    if constexpr (NIB_SPEC_WARPS_N > 1)
+        nib_barrier_wait(warp.act + NIB_ACT_FREE_AT + slot.index * 8, slot.parity);
+    nib_supply_act(p, warp, next, slot.index);
 }
 
 /* Block of 128 k of all that this warp takes: k_block, then every NIB_WARPS_K-th. */
-NIB_DEVICE void nib_run_pipeline(const nib_cuda_mapped_params &mapped, const nib_warp &warp,
-                                 int k_block, int k_end, uint32_t table, float lift, nib_sums &sums)
+NIB_DEVICE void nib_run_pipeline(const nib_cuda_params &p, const nib_warp &warp, int k_block,
+                                 int k_end, uint32_t table, float lift, nib_sums &sums)
 {
-    const nib_cuda_params &p = mapped.p;
     nib_long_sums whole = {};
 #pragma unroll 1
-    for (uint32_t turn = 0; k_block < k_end; turn++, k_block += NIB_WARPS_K) {
+    for (int turn = 0; k_block < k_end; turn++, k_block += NIB_WARPS_K) {
         const nib_turn<NIB_SPEC_STAGES> stage(turn);
         const nib_turn<NIB_SPEC_ACT_SLOTS> slot(turn);
         const uint32_t weights = warp.ring + stage.index * NIB_STAGE_BYTES;
         nib_barrier_wait(warp.ring + NIB_FULL_AT + stage.index * 8, stage.parity);
-        nib_barrier_wait(warp.act_full + slot.index * 8, slot.parity);
+        nib_barrier_wait(warp.act + NIB_ACT_FULL_AT + slot.index * 8, slot.parity);
         nib_take_block(weights, warp.act + slot.index * NIB_SLOT_BYTES, warp.lane, table, lift,
                        whole, sums);
         __syncwarp(); /* all lanes have read the stage and the slot */
@@ -137,30 +141,36 @@ NIB_DEVICE void nib_run_pipeline(const nib_cuda_mapped_params &mapped, const nib
         if (nib_elect()) {
             if (next < k_end)
                 nib_copy_stage(p, warp, next, weights, warp.ring + NIB_FULL_AT + stage.index * 8);
-            nib_barrier_arrive(warp.act_full + NIB_FREE_AT + slot.index * 8);
+            if constexpr (NIB_SPEC_WARPS_N > 1)
+                nib_barrier_arrive(warp.act + NIB_ACT_FREE_AT + slot.index * 8);
         }
-        nib_refill_act(mapped, warp, k_block, k_end, turn);
+        nib_refill_act(p, warp, k_block, k_end, turn);
     }
     if constexpr (NIB_ONE_GROUP)
         nib_scale_long(p, warp, lift, whole, sums);
 }
 
 extern "C" __global__ void __launch_bounds__(NIB_SPEC_WARPS * 32, NIB_SPEC_RESIDENT)
-    nib_decode(const __grid_constant__ nib_cuda_mapped_params mapped)
+    nib_decode(const __grid_constant__ nib_cuda_params p)
 {
     extern __shared__ __align__(1024) uint8_t nib_shared[];
-    const nib_cuda_params &p = mapped.p;
     const uint32_t shared = nib_shared_address(nib_shared);
-    const int blocks = (int)nib_cluster_size(), rank = (int)nib_cluster_rank();
-    const int tile = (int)nib_cluster_index(), part = (int)blockIdx.y;
-    const nib_warp warp = nib_warp_of(p, shared, nib_thread(), tile);
+    constexpr int blocks = NIB_SPEC_CLUSTER;
+    const int rank = blocks > 1 ? (int)nib_cluster_rank() : 0;
+    const int tile = (int)blockIdx.x / blocks, part = (int)blockIdx.y;
+    nib_warp warp = nib_warp_of(p, shared, nib_thread(), tile);
     const nib_range range = nib_range_of(p, part * blocks + rank, p.split * blocks);
     const int k_block = range.begin + warp.along_k;
     nib_allow_dependents();
-    nib_init_barriers(warp, nib_active_warps(p, tile), nib_received_barrier(shared));
+    if (warp.sharers <= 0) { /* of a grid that fills the chip: see variants/sm90_decode.c */
+        nib_wait_for_primary();
+        return;
+    }
+    nib_place_sources(p, warp);
+    nib_init_barriers(warp, nib_received_barrier(shared));
     nib_fill_ring(p, warp, k_block, range.end);
-    if (blocks > 1) {
-        nib_expect_sums(p, shared, nib_thread(), rank, blocks);
+    if constexpr (blocks > 1) {
+        nib_expect_sums(p, shared, rank);
         nib_cluster_arrive_relaxed(); /* this block may be sent sums from now on */
     }
     float lift = 1.0f;
@@ -169,15 +179,17 @@ extern "C" __global__ void __launch_bounds__(NIB_SPEC_WARPS * 32, NIB_SPEC_RESID
         nib_table_fill(shared + NIB_TABLE_AT, p.table, lift, nib_thread(), NIB_SPEC_WARPS * 32);
         lift = nib_reciprocal(lift); /* a power of two: exact */
     }
-    __syncthreads();        /* the barriers of act and the table are there for all warps */
+    if (p.m < NIB_SPEC_TILE_M)
+        nib_clear_act(p, shared);
+    __syncthreads();        /* barriers, zeros and the table are there for all warps */
     nib_wait_for_primary(); /* act may be its output, out its input */
-    nib_fill_act(mapped, warp, k_block, range.end);
+    nib_fill_act(p, warp, k_block, range.end);
     nib_sums sums = {};
     if (warp.active)
-        nib_run_pipeline(mapped, warp, k_block, range.end,
+        nib_run_pipeline(p, warp, k_block, range.end,
                          shared + NIB_TABLE_AT + warp.lane * NIB_TABLE_ENTRY, lift, sums);
     /* All copies into the warp's ring were waited for: sums may overwrite it. */
     nib_put_sums(warp, sums);
     __syncthreads(); /* all warps' sums are there */
-    nib_store_tile(p, shared, tile, part, rank, blocks);
+    nib_store_tile(p, shared, tile, part, rank);
 }

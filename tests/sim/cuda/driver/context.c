@@ -36,6 +36,8 @@ CUresult drv_context_drain(CUcontext ctx)
 {
     while (!idle(ctx))
         drv_stream_step(ctx->streams[drv_random() % (uint64_t)ctx->stream_count]);
+    for (int i = 0; i < ctx->stream_count; i++)
+        drv_stream_seen(ctx->streams[i], UINT64_MAX);
     return ctx->fault;
 }
 

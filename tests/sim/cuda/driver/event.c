@@ -149,6 +149,8 @@ SIM_API CUresult cuEventSynchronize(CUevent event)
     if (mark) {
         mark->references++;
         drv_mark_drain(mark);
+        if (mark->stream)
+            drv_stream_seen(mark->stream, mark->sequence);
         drv_mark_put(mark);
     }
     return drv_leave(ctx->fault);
@@ -164,6 +166,8 @@ SIM_API CUresult cuEventQuery(CUevent event)
     bool done = !mark || mark->done;
     if (!done && !mark->stream->running)
         drv_stream_step(mark->stream);
+    if (done && mark && mark->stream)
+        drv_stream_seen(mark->stream, mark->sequence);
     result = ctx->fault;
     return drv_leave(result ? result : done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }

@@ -75,24 +75,44 @@ static bool ready(const struct CUgraphNode_st *node, const bool *done)
     return true;
 }
 
+/* What may be under way when a node begins: that of all nodes it waits for. */
+static drv_flying flying_before(const struct CUgraphNode_st *node, const drv_flying *after)
+{
+    drv_flying all = {.count = 0};
+    for (int last = 0; last < 2; last++) {
+        for (int i = 0; i < node->before_count; i++) {
+            const drv_flying *part = &after[node->before[i]];
+            const int end = last ? part->count : part->behind;
+            for (int j = last ? part->behind : 0; j < end && all.count < DRV_MOST_FLYING; j++)
+                all.run[all.count++] = part->run[j];
+        }
+        if (!last)
+            all.behind = all.count;
+    }
+    return all;
+}
+
 /* The exec lives on while an operation holds it, whatever the program destroys meanwhile. */
 void drv_graph_run(CUcontext ctx, CUgraphExec exec)
 {
     const struct CUgraph_st *graph = exec->graph;
     bool *done = calloc((size_t)graph->count + 1, sizeof(*done));
-    for (int left = graph->count; done && left > 0; left--) {
+    drv_flying *after = calloc((size_t)graph->count + 1, sizeof(*after));
+    for (int left = graph->count; done && after && left > 0; left--) {
         int candidates = 0, chosen = -1;
         for (int i = 0; i < graph->count; i++) {
             if (!done[i] && ready(graph->nodes[i], done) &&
                 drv_random() % (uint64_t)++candidates == 0)
                 chosen = i;
         }
-        drv_op_run(ctx, graph->nodes[chosen]->op);
+        after[chosen] = flying_before(graph->nodes[chosen], after);
+        drv_op_run(ctx, graph->nodes[chosen]->op, &after[chosen]);
         done[chosen] = true;
     }
-    if (!done)
+    if (!done || !after)
         drv_context_fault(ctx, CUDA_ERROR_OUT_OF_MEMORY);
     free(done);
+    free(after);
 }
 
 void drv_exec_put(CUgraphExec exec)

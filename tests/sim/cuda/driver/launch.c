@@ -15,6 +15,7 @@ enum { PRIORITY_ATTRIBUTE = 8, MOST_CLUSTER = 8 };
 enum { EXTRA_END = 0, EXTRA_BUFFER = 1, EXTRA_BYTES = 2 };
 
 static uint64_t last_number;
+static uint32_t last_run; /* graphs run a launch more than once */
 
 /* ---- running ------------------------------------------------------------------------------ */
 
@@ -25,7 +26,11 @@ static bool find_memory(void *user, uint64_t address, sim_range *range)
     if (!drv_memory_resolve(ctx, address, 1, why, sizeof(why)))
         return false;
     const drv_block *block = drv_block_at(address);
-    *range = (sim_range){.address = block->address, .bytes = block->bytes, .host = block->host};
+    *range = (sim_range){.address = block->address,
+                         .bytes = block->bytes,
+                         .host = block->host,
+                         .written = block->written,
+                         .read = block->read};
     return true;
 }
 
@@ -55,7 +60,19 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-void drv_launch_run(CUcontext ctx, const drv_launch *launch)
+/* A launch leaves to the next one itself, and those that it has not waited for: these the next one
+ * cannot wait for either. */
+static void end_flight(uint32_t run, bool waited, drv_flying *flying)
+{
+    if (waited)
+        flying->count = flying->behind;
+    if (flying->count == DRV_MOST_FLYING)
+        memmove(flying->run, flying->run + 1, (size_t)--flying->count * sizeof(*flying->run));
+    flying->behind = flying->count;
+    flying->run[flying->count++] = run;
+}
+
+void drv_launch_run(CUcontext ctx, const drv_launch *launch, drv_flying *flying)
 {
     const drv_chip *chip = ctx->device->chip;
     const sim_function_info *info = launch->function->info;
@@ -72,12 +89,20 @@ void drv_launch_run(CUcontext ctx, const drv_launch *launch)
                     .no_registers = !drv_options.races,
                     .threads = (unsigned)drv_options.threads}};
     sim_report report = {.fault = SIM_HOST};
+    if (!launch->dependent)
+        flying->count = flying->behind = 0;
+    config.overlap = (sim_overlap){.number = ++last_run,
+                                   .before = flying->run,
+                                   .behind = flying->run,
+                                   .befores = (uint32_t)flying->count,
+                                   .behinds = (uint32_t)flying->behind};
     double begun = seconds();
     memcpy(config.grid, launch->grid, sizeof(config.grid));
     memcpy(config.block, launch->block, sizeof(config.block));
     memcpy(config.cluster, launch->cluster, sizeof(config.cluster));
     bool good = sim_launch(launch->function->entry, &config, &report);
     ctx->device->clock_ns += (double)report.warp_instructions / chip->units;
+    end_flight(config.overlap.number, report.waited, flying);
     if (drv_options.trace)
         fprintf(stderr,
                 "simulator: launch %" PRIu64
@@ -166,8 +191,10 @@ static CUresult read_attributes(const CUlaunchConfig *config, drv_launch *launch
                 return refuse(launch->function->info->name, CUDA_ERROR_NOT_SUPPORTED,
                               "blocks that wait for the whole grid are not modelled");
             break;
-        case CU_LAUNCH_ATTRIBUTE_IGNORE:
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+            launch->dependent = attribute->value.programmaticStreamSerializationAllowed != 0;
+            break;
+        case CU_LAUNCH_ATTRIBUTE_IGNORE:
         case PRIORITY_ATTRIBUTE:
             break;
         default:

@@ -133,6 +133,16 @@ CUresult drv_memory_create(CUcontext ctx, uint64_t bytes, uint64_t *address)
                          .memory = memory,
                          .ctx = ctx,
                          .serial = ++last_serial};
+    if (device->chip->cc >= 90) {
+        /* Pages that nobody touches cost nothing. */
+        block->written = calloc(bytes / 4 + 1, sizeof(*block->written));
+        block->read = calloc(bytes / 4 + 1, sizeof(*block->read));
+        if (!block->written || !block->read) {
+            free(block->written);
+            free(block->read);
+            block->written = block->read = NULL;
+        }
+    }
     device->next += (bytes + GAP + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     device->used += bytes;
     *address = block->address;
@@ -163,7 +173,10 @@ static void release(drv_block *block)
     memset(block->host, FREED, block->bytes);
     block->ctx->device->used -= block->bytes;
     free(block->memory);
+    free(block->written);
+    free(block->read);
     block->memory = block->host = NULL;
+    block->written = block->read = NULL;
 }
 
 CUresult drv_memory_release(CUcontext ctx, uint64_t address)

@@ -205,11 +205,20 @@ static void run_call(const drv_op *op)
     drv_lock_after_callback();
 }
 
+/* Whether launches on both sides of it may be under way together. */
+static bool lets_overlap(drv_op_kind kind)
+{
+    return kind == DRV_OP_LAUNCH || kind == DRV_OP_MARK || kind == DRV_OP_WAIT ||
+           kind == DRV_OP_EMPTY;
+}
+
 /* After a fault nothing is done any more, but whoever waits must not wait for ever. */
-void drv_op_run(CUcontext ctx, drv_op *op)
+void drv_op_run(CUcontext ctx, drv_op *op, drv_flying *flying)
 {
     bool dead = ctx->fault != CUDA_SUCCESS;
     ctx->device->clock_ns += start_ns;
+    if (!lets_overlap(op->kind))
+        flying->count = flying->behind = 0;
     switch (op->kind) {
     case DRV_OP_COPY:
         if (!dead)
@@ -221,7 +230,7 @@ void drv_op_run(CUcontext ctx, drv_op *op)
         break;
     case DRV_OP_LAUNCH:
         if (!dead)
-            drv_launch_run(ctx, op->launch);
+            drv_launch_run(ctx, op->launch, flying);
         break;
     case DRV_OP_MARK:
         op->mark->done = true;
@@ -293,7 +302,9 @@ void drv_stream_step(CUstream stream)
         return;
     stream->running = true;
     drain_for_null(stream, op->sequence);
-    drv_op_run(stream->ctx, op);
+    drv_op_run(stream->ctx, op, &stream->flying);
+    if (op->kind == DRV_OP_LAUNCH)
+        stream->flying_since = op->sequence;
     stream->head = op->next;
     if (!stream->head)
         stream->tail = &stream->head;
@@ -309,6 +320,12 @@ void drv_stream_drain(CUstream stream)
 {
     while (stream->head)
         drv_stream_step(stream);
+}
+
+void drv_stream_seen(CUstream stream, uint64_t sequence)
+{
+    if (stream->flying_since < sequence)
+        stream->flying.count = stream->flying.behind = 0;
 }
 
 void drv_mark_drain(drv_mark *mark)
@@ -389,6 +406,7 @@ SIM_API CUresult cuStreamSynchronize(CUstream handle)
     if (stream == ctx->null_stream)
         drain_for_null(stream, UINT64_MAX);
     drv_stream_drain(stream);
+    drv_stream_seen(stream, UINT64_MAX);
     return drv_leave(ctx->fault);
 }
 
@@ -408,6 +426,8 @@ SIM_API CUresult cuStreamQuery(CUstream handle)
     bool pending = stream->head;
     if (pending && !stream->running)
         drv_stream_step(stream);
+    if (!pending)
+        drv_stream_seen(stream, UINT64_MAX);
     result = ctx->fault;
     return drv_leave(result ? result : pending ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS);
 }

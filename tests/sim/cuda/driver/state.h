@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { DRV_MAX_DEVICES = 16, DRV_MAX_PARAM_BYTES = 4096, DRV_STACK = 64 };
+enum { DRV_MAX_DEVICES = 16, DRV_MAX_PARAM_BYTES = 4096, DRV_STACK = 64, DRV_MOST_FLYING = 64 };
 
 typedef struct drv_op drv_op;
 typedef struct drv_capture drv_capture;
@@ -134,6 +134,7 @@ typedef struct drv_block {
     CUcontext ctx;
     unsigned flags;
     uint64_t serial;
+    uint32_t *written, *read; /* sim_range's; NULL: not kept */
 } drv_block;
 
 /* The block around an address, living or dead; NULL: none was ever there. */
@@ -180,12 +181,21 @@ typedef struct drv_launch {
     CUfunction function;
     uint32_t grid[3], block[3], cluster[3];
     uint32_t shared_bytes;
+    bool dependent;  /* may start while the launches before it run: griddepcontrol */
     uint64_t number; /* of all launches of the process, for reports */
     uint8_t params[DRV_MAX_PARAM_BYTES];
 } drv_launch;
 
-/* Runs it to its end; a fault is reported and stays with the context. */
-void drv_launch_run(CUcontext ctx, const drv_launch *launch);
+/* Launches that the next one of a stream or graph may meet, by the numbers of their runs; the first
+ * `behind` of them even behind its griddepcontrol.wait, because the launch between did not wait. */
+typedef struct drv_flying {
+    uint32_t run[DRV_MOST_FLYING];
+    int count, behind;
+} drv_flying;
+
+/* Runs it to its end; a fault is reported and stays with the context. *flying is what may still be
+ * under way when it starts, and then what may be when the next one does. */
+void drv_launch_run(CUcontext ctx, const drv_launch *launch, drv_flying *flying);
 
 /* ---- queues (queue.c) --------------------------------------------------------------------- */
 
@@ -243,8 +253,10 @@ struct CUstream_st {
     uint64_t id, thread; /* thread: of a per-thread default stream, else 0 */
     drv_op *head, **tail;
     int pending;
-    drv_capture *capture; /* NULL: not capturing */
-    int *leaves;          /* nodes that the next captured one depends on */
+    drv_flying flying;
+    uint64_t flying_since; /* sequence of the last launch in it */
+    drv_capture *capture;  /* NULL: not capturing */
+    int *leaves;           /* nodes that the next captured one depends on */
     int leaf_count;
 };
 
@@ -267,8 +279,11 @@ void drv_stream_drain(CUstream stream);
 void drv_mark_drain(drv_mark *mark);
 drv_mark *drv_mark_create(void);
 void drv_mark_put(drv_mark *mark);
-/* Does one operation; its stream has let go of it. */
-void drv_op_run(CUcontext ctx, drv_op *op);
+/* Does one operation; its stream has let go of it. flying: what it and what comes behind it may
+ * meet. */
+void drv_op_run(CUcontext ctx, drv_op *op, drv_flying *flying);
+/* The program knows that what the stream did until then is over. */
+void drv_stream_seen(CUstream stream, uint64_t sequence);
 /* Lets some stream of the context go on, perhaps. */
 void drv_progress(CUcontext ctx);
 

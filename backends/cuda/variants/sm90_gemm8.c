@@ -169,7 +169,7 @@ static double stage_clocks(const nib_cuda_row *row, const nib_gemm_desc *desc)
     if (expands(row))
         return fmax(1.3 * products, products / consumers + 60 + added);
     if (buffers(row))
-        return fmax(1.3 * products, fmax(1100 * makes, products / consumers + added));
+        return fmax(1.3 * products, fmax(1900 * makes, products / consumers + added));
     return 420 * makes + 1.6 * products + 2 * (added - 80);
 }
 

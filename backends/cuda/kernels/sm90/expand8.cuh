@@ -202,19 +202,14 @@ NIB_DEVICE void nib_copy_stages(const nib_cuda_mapped_params &x, uint32_t shared
     }
 }
 
-/* The work of the makers' warps. */
-NIB_DEVICE void nib_make(const nib_cuda_mapped_params &x, uint32_t shared, int warp)
+/* Copies ahead, and operands of stage after stage. */
+NIB_DEVICE void nib_make_stages(const nib_cuda_mapped_params &x, uint32_t shared, nib_feed &ahead,
+                                int warp)
 {
     const nib_operands operands = nib_operands_begin();
-    nib_feed ahead = feed_begin(x.p);
     nib_slot stage = {0, 0}, buffer = {0, 0};
     nib_work w = nib_work_begin(x.p, 1);
     nib_piece piece;
-    feed_first(x, shared, ahead, warp);
-    if constexpr (BUFFERS == 0) {
-        nib_copy_stages(x, shared, ahead, warp);
-        return;
-    }
     while (nib_work_next(x.p, w, piece)) {
 #pragma unroll 1
         for (int k = piece.k_begin; k < piece.k_end; k++) {
@@ -234,6 +229,17 @@ NIB_DEVICE void nib_make(const nib_cuda_mapped_params &x, uint32_t shared, int w
             nib_slot_next<RELEASES>(buffer);
         }
     }
+}
+
+/* The work of the makers' warps. */
+NIB_DEVICE void nib_make(const nib_cuda_mapped_params &x, uint32_t shared, int warp)
+{
+    nib_feed ahead = feed_begin(x.p);
+    feed_first(x, shared, ahead, warp);
+    if constexpr (BUFFERS == 0)
+        nib_copy_stages(x, shared, ahead, warp);
+    else
+        nib_make_stages(x, shared, ahead, warp);
 }
 
 #endif

@@ -47,8 +47,8 @@ static_assert(ACT_STAGE % 1024 == 0 && WEIGHT_STAGE % 16 == 0, "copies want such
 
 /* Two halves of sums on their way out, [token][64 + 4] f32, and the bias, for each consumer: see
  * output.cuh. */
-static constexpr int OUT_TOKENS = TILE_M % 16 == 0 ? 16 : 8;
-static constexpr int OUT_PITCH = 68, OUT_BYTES = (2 * OUT_TOKENS + 1) * OUT_PITCH * 4;
+static constexpr int OUT_TOKENS = TILE_M % 16 == 0 ? 16 : 8, OUT_HALVES = 2;
+static constexpr int OUT_PITCH = 68, OUT_BYTES = (OUT_HALVES * OUT_TOKENS + 1) * OUT_PITCH * 4;
 
 static constexpr int OPERANDS_AT = STAGES * ACT_STAGE;
 static constexpr int WEIGHTS_AT = OPERANDS_AT + OPERAND_STAGES * OPERANDS;

@@ -213,8 +213,28 @@ tool_exit tool_product_create(const nib_gemm_desc *desc, int64_t m, uint64_t see
     return TOOL_OK;
 }
 
+tool_exit tool_product_widen(tool_product *p, nib_type from, uint64_t seed)
+{
+    uint64_t state = ~seed;
+    int64_t k = p->desc.weight.k;
+    if (nib_type_bits(p->desc.act_type) != 8 ||
+        (p->desc.act_scale != NIB_ACT_SCALE_ROW && p->desc.act_scale != NIB_ACT_SCALE_TENSOR))
+        return tool_error(TOOL_USAGE,
+                          "activations are rounded to i8, e4m3 or e5m2 with a scale a row "
+                          "or a tensor: a=e4m3 as=row, for instance");
+    if (from != NIB_F32 && from != NIB_F16 && from != NIB_BF16)
+        return tool_error(TOOL_USAGE, "activations are rounded from f32, f16 or bf16, not %s",
+                          nib_type_name(from));
+    if (!array_bytes(p->m, k, from, &p->wide_bytes) || !allocate(&p->wide, p->wide_bytes))
+        return tool_error(TOOL_NO_MEMORY, "no memory for activations of %s", nib_type_name(from));
+    fill(from, p->wide, p->m * k, -1, 1, &state);
+    p->act_from = from;
+    return TOOL_OK;
+}
+
 void tool_product_destroy(tool_product *p)
 {
+    free(p->wide);
     free(p->codes);
     free(p->scales);
     free(p->zeros);

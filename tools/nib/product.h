@@ -60,12 +60,19 @@ typedef struct tool_product {
     void *act, *bias;
     void *act_scale;
     size_t act_bytes, bias_bytes, act_scale_bytes, out_bytes;
+    /* Activations before they are rounded to act_type on the device; NONE: act is random itself. */
+    nib_type act_from;
+    void *wide;
+    size_t wide_bytes;
 } tool_product;
 
 /* Makes the operands of a canonical product for m rows. */
 tool_exit tool_product_create(const nib_gemm_desc *desc, int64_t m, uint64_t seed,
                               tool_product *out);
 void tool_product_destroy(tool_product *product);
+/* Gives a product with act_type i8, e4m3 or e5m2 and a scale a row or a tensor random activations
+ * in f16, bf16 or f32, which runs then round first. */
+tool_exit tool_product_widen(tool_product *product, nib_type from, uint64_t seed);
 
 /* Element of an array of any type of 8 bits or more, as a number. */
 double tool_load(nib_type type, const void *array, int64_t index);
@@ -94,6 +101,8 @@ typedef struct tool_runner {
     nib_weights **weights; /* copies that runs rotate through, so that none is found in the cache */
     int copies;
     nib_gemm_args args;
+    nib_act_quantizer *quantizer; /* NULL: activations come as they are */
+    nib_act_quantize_args quantize;
     uint64_t packed_bytes;
     /* Parts of the first result. Preparing is of the first m that ran. */
     double create_us, pack_us, upload_us, prepare_us, first_us, second_us;
@@ -110,9 +119,9 @@ typedef struct tool_timing {
 tool_exit tool_runner_create(nib_device *dev, const tool_product *product, bool cold,
                              tool_runner *out);
 void tool_runner_destroy(tool_runner *runner);
-/* Prepares m rows, runs once and fetches out, [m, out_cols]. `out` may be NULL. The first time, the
- * run is repeated for second_us. */
-tool_exit tool_runner_run(tool_runner *runner, const tool_product *product, int64_t m, void *out);
+/* Prepares m rows, runs once and fetches out, [m, out_cols], which may be NULL, and what
+ * activations were rounded to. The first time, the run is repeated for second_us. */
+tool_exit tool_runner_run(tool_runner *runner, tool_product *product, int64_t m, void *out);
 /* Prepares m rows and runs for about `seconds`. On a device with events and memory of its own the
  * runs queue up behind a copy, so that what the host does between them is not timed. */
 tool_exit tool_runner_time(tool_runner *runner, int64_t m, double seconds, tool_timing *out);

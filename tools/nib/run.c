@@ -101,6 +101,25 @@ static nib_status upload_all(tool_runner *r, const tool_product *p)
     return upload(r->dev, NULL, workspace, (const void **)&args->workspace);
 }
 
+/* What rounds activations before each run, from memory of its own to the run's. */
+static nib_status make_quantizer(tool_runner *r, const tool_product *p)
+{
+    const nib_act_quantizer_desc desc = {.size = sizeof(desc),
+                                         .from = p->act_from,
+                                         .to = p->desc.act_type,
+                                         .scale = p->desc.act_scale};
+    if (!p->act_from)
+        return NIB_OK;
+    r->quantize = (nib_act_quantize_args){.size = sizeof(r->quantize),
+                                          .k = p->desc.weight.k,
+                                          .lda = p->desc.weight.k,
+                                          .out = (void *)(uintptr_t)r->args.act,
+                                          .ldo = r->args.lda,
+                                          .scale = (float *)(uintptr_t)r->args.act_scale};
+    nib_status status = upload(r->dev, p->wide, p->wide_bytes, &r->quantize.act);
+    return status ? status : nib_act_quantizer_create(r->dev, &desc, &r->quantizer);
+}
+
 tool_exit tool_runner_create(nib_device *dev, const tool_product *product, bool cold,
                              tool_runner *out)
 {
@@ -114,6 +133,8 @@ tool_exit tool_runner_create(nib_device *dev, const tool_product *product, bool 
         goto fail;
     begun = tool_now_us();
     status = upload_all(&r, product);
+    if (!status)
+        status = make_quantizer(&r, product);
     if (!status)
         status = nib_stream_synchronize(dev, NULL);
     r.upload_us = tool_now_us() - begun;
@@ -129,8 +150,10 @@ fail:;
 
 void tool_runner_destroy(tool_runner *r)
 {
-    void *arrays[] = {(void *)r->args.act, (void *)r->args.act_scale, (void *)r->args.bias,
-                      r->args.out, r->args.workspace};
+    void *arrays[] = {(void *)r->args.act,  (void *)r->args.act_scale,
+                      (void *)r->args.bias, (void *)r->quantize.act,
+                      r->args.out,          r->args.workspace};
+    nib_act_quantizer_destroy(r->quantizer);
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         if (arrays[i])
             nib_memory_free(r->dev, arrays[i]);
@@ -141,10 +164,19 @@ void tool_runner_destroy(tool_runner *r)
     *r = (tool_runner){0};
 }
 
+/* Queues one run, of m rows as set. */
+static nib_status start(tool_runner *r, int64_t turn)
+{
+    r->quantize.m = r->args.m;
+    nib_status status =
+        r->quantizer ? nib_quantize_activations(r->quantizer, &r->quantize) : NIB_OK;
+    return status ? status : nib_gemm_run(r->gemm, r->weights[turn % r->copies], &r->args);
+}
+
 static nib_status run_once(tool_runner *r, int64_t m, int64_t turn)
 {
     r->args.m = m;
-    nib_status status = nib_gemm_run(r->gemm, r->weights[turn % r->copies], &r->args);
+    nib_status status = start(r, turn);
     return status ? status : nib_stream_synchronize(r->dev, NULL);
 }
 
@@ -165,9 +197,22 @@ static nib_status first_result(tool_runner *r, int64_t m)
     return status;
 }
 
-tool_exit tool_runner_run(tool_runner *r, const tool_product *p, int64_t m, void *out)
+/* What activations became: the product that a check expects. */
+static nib_status fetch_rounded(const tool_runner *r, tool_product *p)
+{
+    nib_status status =
+        nib_memory_copy(r->dev, p->act, r->args.act, p->act_bytes, NIB_COPY_TO_HOST, NULL);
+    if (!status)
+        status = nib_memory_copy(r->dev, p->act_scale, r->args.act_scale, p->act_scale_bytes,
+                                 NIB_COPY_TO_HOST, NULL);
+    return status;
+}
+
+tool_exit tool_runner_run(tool_runner *r, tool_product *p, int64_t m, void *out)
 {
     nib_status status = first_result(r, m);
+    if (!status && r->quantizer && m)
+        status = fetch_rounded(r, p);
     if (!status && out && m && p->out_bytes) {
         size_t bytes = p->out_bytes / (size_t)p->m * (size_t)m;
         status = nib_memory_copy(r->dev, out, r->args.out, bytes, NIB_COPY_TO_HOST, NULL);
@@ -250,8 +295,7 @@ static nib_status time_batch(tool_runner *r, int64_t m, const device_clock *c, i
         status = nib_event_record(c->event[0], NULL);
     r->args.m = m;
     for (int i = 0; i < count && !status; i++) {
-        int64_t turn = (s->count + i) % r->copies;
-        status = nib_gemm_run(r->gemm, r->weights[turn], &r->args);
+        status = start(r, s->count + i);
         if (!status)
             status = nib_event_record(c->event[i + 1], NULL);
     }

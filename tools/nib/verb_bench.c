@@ -137,7 +137,7 @@ static void end_product(bench_state *s)
     fflush(stdout);
 }
 
-static tool_exit bench_rows(bench_state *s, tool_runner *r, const tool_product *p, int64_t m,
+static tool_exit bench_rows(bench_state *s, tool_runner *r, tool_product *p, int64_t m,
                             const char *line)
 {
     tool_check check = {0};

@@ -15,7 +15,7 @@
 
 typedef struct gemm_options {
     tool_case_options product;
-    const char *device;
+    const char *device, *act_from;
     int64_t seed;
     double seconds;
     bool check, time, cold, json;
@@ -188,7 +188,7 @@ static void say_json(const gemm_options *o, const tool_runner *r, const nib_devi
     tool_json_end(&out, '}');
 }
 
-static tool_exit run_rows(const gemm_options *o, tool_runner *r, const tool_product *p,
+static tool_exit run_rows(const gemm_options *o, tool_runner *r, tool_product *p,
                           gemm_result *result)
 {
     tool_exit code;
@@ -211,6 +211,13 @@ typedef struct gemm_work {
     tool_case what;
 } gemm_work;
 
+static tool_exit widen(const gemm_options *o, tool_product *product)
+{
+    nib_type from = NIB_TYPE_NONE;
+    nib_status status = nib_type_parse(o->act_from, &from);
+    return status ? tool_fail(status) : tool_product_widen(product, from, (uint64_t)o->seed);
+}
+
 static tool_exit run_product(void *user, nib_device *dev)
 {
     const gemm_work *work = user;
@@ -228,6 +235,8 @@ static tool_exit run_product(void *user, nib_device *dev)
     for (int i = 0; i < what->count; i++)
         most = what->m[i] > most ? what->m[i] : most;
     tool_exit code = tool_product_create(&what->desc, most, (uint64_t)o->seed, &product);
+    if (!code && o->act_from)
+        code = widen(o, &product);
     if (!code)
         code = tool_runner_create(dev, &product, o->cold, &runner);
     for (int i = 0; i < what->count && !code; i++) {
@@ -254,6 +263,8 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
         {"check", TOOL_FLAG, NULL, &o->check, "compare with the product in double"},
         {"time", TOOL_FLAG, NULL, &o->time, "time each part, and runs"},
         {"seconds", TOOL_REAL, "S", &o->seconds, "how long to time (0.5)"},
+        {"act-from", TOOL_TEXT, "TYPE", &o->act_from,
+         "f16, bf16, f32: round activations to act on the device, in each run"},
         {"cold", TOOL_FLAG, NULL, &o->cold, "rotate copies of the weights beyond the cache"},
         {"seed", TOOL_INT, "N", &o->seed, "of the random operands (1)"},
         TOOL_CASE_OPTIONS(o->product),
@@ -277,8 +288,10 @@ const tool_verb tool_verb_gemm = {
                "Exit code 1 says that a check failed. --time shows the parts of the way to a\n"
                "first result in this process, then runs: by the device's own clock where it\n"
                "has one, queued up so that the host does not hold it up.\n",
-    .examples = "  nib gemm n=4096 k=4096 w=u4 g=128 z=float:f16 m=1 --check --time\n"
-                "  nib gemm --n 14336 --k 4096 --w i4 --group 32 --m 1,128 --time --cold\n"
-                "  NIB_DEVICE=cpu nib gemm n=33 k=77 w=u3 g=25 a=bf16 m=5 --check --json\n",
+    .examples =
+        "  nib gemm n=4096 k=4096 w=u4 g=128 z=float:f16 m=1 --check --time\n"
+        "  nib gemm --n 14336 --k 4096 --w i4 --group 32 --m 1,128 --time --cold\n"
+        "  nib gemm n=4096 k=4096 w=i4 g=128 a=e4m3 as=row o=f16 m=512 --act-from f16 --time\n"
+        "  NIB_DEVICE=cpu nib gemm n=33 k=77 w=u3 g=25 a=bf16 m=5 --check --json\n",
     .run = run,
 };

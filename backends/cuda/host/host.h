@@ -169,7 +169,7 @@ typedef struct nib_cuda_kernel {
     const nib_cuda_row *row;
     nib_gemm_desc desc;
     nib_cuda_module *module;
-    nib_cu_function entry, reduce; /* reduce NULL: the family has none */
+    nib_cu_function entry, before, reduce; /* the latter two NULL: the family has none */
     int32_t act_bytes;
 } nib_cuda_kernel;
 

@@ -9,7 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CARVEOUT_MOST = 100, ALIGN_BYTES = 16, REDUCE_THREADS = 256, MAP_BYTES = 128 };
+enum {
+    CARVEOUT_MOST = 100,
+    ALIGN_BYTES = 16,
+    REDUCE_THREADS = 256,
+    BEFORE_THREADS = 128,
+    MAP_BYTES = 128
+};
 
 static nib_status find_function(const nib_cuda_device *device, nib_cuda_module *module,
                                 const char *name, nib_cu_function *out)
@@ -44,6 +50,8 @@ static nib_status find_functions(const nib_cuda_device *device, nib_cuda_kernel 
     if (status)
         return status;
     status = find_function(device, kernel->module, family->entry, &kernel->entry);
+    if (!status && family->before)
+        status = find_function(device, kernel->module, family->before, &kernel->before);
     if (!status && family->reduce)
         status = find_function(device, kernel->module, family->reduce, &kernel->reduce);
     if (!status)
@@ -193,6 +201,19 @@ static bool map_act(const nib_cuda_device *device, const nib_cuda_kernel *kernel
                                        NIB_CU_MAP_SWIZZLE_128, NIB_CU_MAP_PROMOTE_256, 0);
 }
 
+static nib_cu_result start_before(nib_cuda_device *device, const nib_cuda_kernel *kernel,
+                                  const nib_cuda_shape *shape, const nib_gemm_args *args,
+                                  nib_cuda_params *params)
+{
+    nib_cu_launch_attribute dependent = {.id = NIB_CU_LAUNCH_PROGRAMMATIC, .value.allowed = 1};
+    nib_cu_launch launch = {.grid = {shape->before, 1, 1},
+                            .block = {BEFORE_THREADS, 1, 1},
+                            .stream = args->stream,
+                            .attributes = &dependent,
+                            .attribute_count = waits_itself(device, kernel)};
+    return nib_cuda_start(device, kernel->before, &launch, params);
+}
+
 /* The kernel of the product itself. */
 static nib_cu_result start_main(nib_cuda_device *device, const nib_cuda_kernel *kernel,
                                 const nib_cuda_shape *shape, const nib_gemm_args *args,
@@ -231,7 +252,11 @@ nib_status nib_cuda_launch_here(nib_cuda_device *device, const nib_cuda_kernel *
                                    args->workspace_bytes,
                                    (unsigned long long)shape.workspace_bytes);
     fill_params(kernel, weights, args, shape.split > 1 ? shape.split : 1, &params);
-    nib_cu_result result = start_main(device, kernel, &shape, args, &params);
+    nib_cu_result result = shape.before && kernel->before
+                               ? start_before(device, kernel, &shape, args, &params)
+                               : NIB_CU_SUCCESS;
+    if (!result)
+        result = start_main(device, kernel, &shape, args, &params);
     if (!result && params.split > 1 && kernel->reduce) {
         nib_cu_launch_attribute dependent = {.id = NIB_CU_LAUNCH_PROGRAMMATIC, .value.allowed = 1};
         nib_cu_launch reduce = {.grid = {reduce_blocks(&params), 1, 1},

@@ -10,7 +10,7 @@
 /* Most special first: of equals the planner takes the first. */
 static const nib_cuda_row *const tables[] = {
     nib_cuda_sm90_decode_rows, nib_cuda_sm80_decode_rows, nib_cuda_sm90_gemm_rows,
-    nib_cuda_sm80_gemm_rows,   nib_cuda_general_rows,
+    nib_cuda_sm90_gemm8_rows,  nib_cuda_sm80_gemm_rows,   nib_cuda_general_rows,
 };
 
 const nib_cuda_row *nib_cuda_row_of(const nib_variant *variant)

@@ -32,6 +32,7 @@ typedef struct nib_cuda_shape {
     uint32_t shared_bytes; /* dynamic */
     int32_t split;         /* parts of K; above 1 the family's reduction follows, if it has one */
     int32_t cluster;       /* neighbouring blocks along x that share memory; 0 and 1: none */
+    uint32_t before;       /* blocks of 128 threads of the family's `before`; 0: none */
     int32_t map_rows;      /* rows of act a tensor copy brings; 0: no nib_cuda_mapped_params */
     uint64_t workspace_bytes;
 } nib_cuda_shape;
@@ -49,6 +50,9 @@ typedef struct nib_cuda_family {
     /* Entry of the reduction after split K, in the same image; NULL: none. It strides over its
      * elements: any grid of blocks of 256 threads will do. */
     const char *reduce;
+    /* Entry of a kernel that runs before the entry, with its parameters, and leaves something in
+     * the workspace; NULL: none. It strides: any grid will do. */
+    const char *before;
     /* From sm_90 on the entry and the reduction wait by griddepcontrol for the kernel before them,
      * before they touch anything but weights and bias, so they may start while that one ends. */
     bool waits;
@@ -86,6 +90,7 @@ void nib_cuda_spec_add(nib_cuda_spec *spec, const char *name, int64_t value);
 extern const nib_cuda_row nib_cuda_sm90_decode_rows[];
 extern const nib_cuda_row nib_cuda_sm80_decode_rows[];
 extern const nib_cuda_row nib_cuda_sm90_gemm_rows[];
+extern const nib_cuda_row nib_cuda_sm90_gemm8_rows[];
 extern const nib_cuda_row nib_cuda_sm80_gemm_rows[];
 extern const nib_cuda_row nib_cuda_general_rows[];
 

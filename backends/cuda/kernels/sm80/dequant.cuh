@@ -68,10 +68,18 @@ NIB_CONSTEXPR nib_code_row nib_code_find(int type)
 static constexpr nib_code_row NIB_CODE = nib_code_find(NIB_SPEC_WEIGHT);
 static_assert(NIB_CODE.bits > 0, "NIB_SPEC_WEIGHT has no row in nib_code_rows");
 
+/* Families whose operands are all of one byte have them from kernels/sm90/dequant8.cuh. */
+#ifdef NIB_SPEC_BYTES
+static constexpr bool NIB_BYTE_OPERANDS = true;
+#else
+static constexpr bool NIB_BYTE_OPERANDS = false;
+#endif
+
 /* What the matrix products multiply. i8 activations meet float codes as f16, like those of 8-bit
  * floats: both are exact there. */
-enum { NIB_COMPUTE_F16, NIB_COMPUTE_BF16, NIB_COMPUTE_S8 };
-static constexpr int NIB_COMPUTE = NIB_SPEC_ACT == NIB_BF16 ? NIB_COMPUTE_BF16
+enum { NIB_COMPUTE_F16, NIB_COMPUTE_BF16, NIB_COMPUTE_S8, NIB_COMPUTE_BYTES };
+static constexpr int NIB_COMPUTE = NIB_BYTE_OPERANDS          ? NIB_COMPUTE_BYTES
+                                   : NIB_SPEC_ACT == NIB_BF16 ? NIB_COMPUTE_BF16
                                    : NIB_SPEC_ACT == NIB_I8 && NIB_CODE.kind == NIB_KIND_INTEGER
                                        ? NIB_COMPUTE_S8
                                        : NIB_COMPUTE_F16;
@@ -417,9 +425,17 @@ NIB_DEVICE void nib_dequant(const uint32_t *q, uint32_t table, const uint32_t (&
     nib_dequant_register<STEP, 3>(q, table, addend, a);
 }
 
+/* Bytes of 4-bit codes: integers in the upper half of s8 and u8, or as the subnormals that they are
+ * in e4m3; e2m1 where exponents of e4m3 are. */
+static constexpr float NIB_BYTE_FACTOR = NIB_CODE.bits != 4          ? 1.0f
+                                         : NIB_SPEC_ACT == NIB_I8    ? 0.0625f
+                                         : NIB_CODE.type == NIB_E2M1 ? 64.0f
+                                                                     : 512.0f;
+
 /* What the products of operands must be multiplied with; of tables, times 1 / lift. */
 static constexpr float NIB_FACTOR =
-    NIB_COMPUTE == NIB_COMPUTE_S8 && NIB_CODE.type == NIB_I1 ? 2.0f
+    NIB_BYTE_OPERANDS                                          ? NIB_BYTE_FACTOR
+    : NIB_COMPUTE == NIB_COMPUTE_S8 && NIB_CODE.type == NIB_I1 ? 2.0f
     : NIB_COMPUTE == NIB_COMPUTE_F16 && NIB_CODE.kind == NIB_KIND_FLOAT
         ? (float)(1 << (15 - NIB_CODE.bias))
         : 1.0f;
@@ -427,7 +443,7 @@ static constexpr float NIB_FACTOR =
 /* And the multiple of the activations' sum that must then be taken off. */
 NIB_CONSTEXPR int nib_offset(void)
 {
-    if (NIB_CODE.kind != NIB_KIND_INTEGER || NIB_COMPUTE == NIB_COMPUTE_F16)
+    if (NIB_CODE.kind != NIB_KIND_INTEGER || NIB_COMPUTE == NIB_COMPUTE_F16 || NIB_BYTE_OPERANDS)
         return 0;
     if (NIB_COMPUTE == NIB_COMPUTE_S8)
         return NIB_CODE.type == NIB_I8 ? 0 : NIB_CODE.offset;

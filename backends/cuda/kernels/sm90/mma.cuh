@@ -19,6 +19,8 @@
 
 /* ---- the product -------------------------------------------------------------------------- */
 
+#ifndef NIB_SPEC_BYTES /* mma8.cuh has others */
+
 /* An instruction's text names each operand by its number, and the number of sums is part of the
  * instruction: what differs between the sizes is collected here. */
 #define NIB_SUMS_4(d, i)  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
@@ -121,6 +123,8 @@ NIB_DEVICE void nib_unit_multiply(float (&d)[NIB_UNIT_COUNT], const uint32_t (&a
                      : NIB_UNIT_SUMS(d)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(matrix), "n"(ADD));
 }
+
+#endif
 
 /* ---- order -------------------------------------------------------------------------------- */
 

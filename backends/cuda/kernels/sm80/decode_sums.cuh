@@ -28,7 +28,7 @@ static constexpr int NIB_SIDE_UNITS = NIB_LIMBS > 1 || NIB_SPEC_UNITS == 1      
                                                                                    : 2;
 /* Short groups and operands of several limbs go by 32 k in a loop that is not unrolled: as straight
  * code they would need more registers than there are. */
-static constexpr bool NIB_NARROW = NIB_LIMBS > 1 || NIB_BLOCK_GROUPS > 2;
+static constexpr bool NIB_NARROW = NIB_LIMBS > 1 || NIB_BLOCK_GROUPS > NIB_STRAIGHT_GROUPS;
 
 template <bool BYTES> struct nib_accumulator {
     typedef float type;

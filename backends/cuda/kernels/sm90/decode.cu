@@ -5,12 +5,12 @@
  * blocks, and then the grid, may split K further. Started with grid (row tiles times blocks of a
  * cluster, parts of K) by variants/sm90_decode.c; after it nib_reduce where the grid has parts.
  *
- *     warp    its own ring     copy 0, 1 | wait 0, products, copy 2 | wait 1, products, copy 3 |
- * ... warps side by side       the same k: they share a ring of act, which the first of them fills
+ *     a warp               copy 0, copy 1 | wait 0, products, copy 2 | wait 1, products, copy 3 |
+ *     warps side by side   have the same k: they share a ring of act, which they fill in turn
  *
  * A warp waits for its own copies and for act: no barrier of the block stands between the first
  * copy and the last sum. As a dependent of the kernel before it, it has its rings filled with
- * weights while that one ends; blocks that take less than half of a multiprocessor find room there.
+ * weights while that one ends; blocks that take half of a multiprocessor find room there.
  */
 /* Each needs those before it. */
 /* clang-format off */

@@ -48,6 +48,9 @@ static constexpr int NIB_ZERO_BYTES = NIB_SPEC_ZERO == NIB_ZERO_NONE ? 0
                                           ? 1
                                           : nib_element_bytes(NIB_SPEC_ZERO_TYPE);
 
+/* Groups of a block of 128 k that straight code has registers for: 64 a thread, or 128. */
+static constexpr int NIB_STRAIGHT_GROUPS = NIB_SPEC_WARPS * NIB_SPEC_RESIDENT > 16 ? 1 : 2;
+
 /* ---- shared memory ------------------------------------------------------------------------ */
 
 static constexpr int NIB_ACT_BYTES = nib_element_bytes(NIB_SPEC_ACT);

@@ -5,17 +5,19 @@
  * are two sets, so that one unit's products run while the sums of the one before are scaled and
  * added up; a tile of more than 64 tokens is two units a group, which share their operands.
  *
- *     stage                  i - 1 | i                                          | i + 1
- *     tensor cores   unit 1: 45 67 | unit 0: 01 23 45 67 | unit 1: 01 23 45 67  |
- *     dequantise                01 |         23 45 67    |                   01 |
- *     add up                unit 0 |              unit 1 |               unit 0 |
+ *     stage                 i - 1 | i                           | i + 1
+ *     tensor cores         unit 1 | unit 0        | unit 1      | unit 0
+ *     dequantise                i |               |       i + 1 |
+ *     add up               unit 0 |        unit 1 |      unit 0 |        unit 1
  *
- * Operands are made two steps at a time, and their products follow at once. The first two of a
- * stage have a second set of registers, and are there when the stage before drains: the wait for
- * it is all that a consumer's products stand still for, and the other consumer's run then. Neither
- * is it good that consumers take turns (1.4 times as long on an H200: a product alone does not
- * fill the tensor cores beside the other's arithmetic), nor does the assembler see which sums are
- * complete if a stage's wait leaves products of the stage before under way.
+ * A stage's operands are made while the stage before is multiplied, in registers of their own, and
+ * all products of a unit then start together. The wait for the stage before is all that a
+ * consumer's products stand still for, and those of others run then. Measured on an H200, and
+ * worse: consumers that take turns (1.4 times as long: products of one alone do not fill the tensor
+ * cores beside the other's arithmetic); operands made two steps at a time, their products following
+ * at once (warps of a warpgroup wait for each other at each start). And the assembler does not see
+ * which sums are complete if a stage's wait leaves products of the one before under way: it then
+ * waits for every product.
  *
  * The sum over a group is exact codes times activations; scales and zeros meet it in f32:
  * tot += s acc.
@@ -31,10 +33,9 @@ static_assert(HALVES * UNIT_M == TILE_M && HALVES <= 2, "a set of sums for each 
 static constexpr int SETS = BLOCKS >= 4 ? 1 : 2;
 static_assert(SETS >= HALVES, "a set of sums for each half");
 
-/* Steps whose operands are made at a time, and whose products then start together: the fewer such
- * times the better, for the warps of a warpgroup wait for each other there. */
-static constexpr bool WHOLE_UNITS = NIB_LIMBS == 1;
-static constexpr int BATCH = WHOLE_UNITS || CHUNK_STEPS == 1 ? CHUNK_STEPS : 2;
+/* Steps whose operands are made at a time, and whose products then start together. Operands of
+ * tables have registers for two steps, not for a unit, beside those under way. */
+static constexpr int BATCH = NIB_LIMBS == 1 || CHUNK_STEPS == 1 ? CHUNK_STEPS : 2;
 static constexpr int UNIT_BATCHES = CHUNK_STEPS / BATCH;
 
 /* Registers for operands: of each step, and others for the first batch of every second stage where
@@ -178,9 +179,9 @@ NIB_DEVICE void add_up(float (&acc)[NIB_UNIT_COUNT], const group_values &v, int 
 
 /* ---- a stage ------------------------------------------------------------------------------ */
 
-/* Ends the unit before; with a stage's first also the stage before, whose
- * barrier is `last`, 0 in front of all. A branch, so that it
- * does not move in front of the products that it is to run beside. */
+/* Ends the unit before; with a stage's first also the stage before, whose barrier is `last`, 0 in
+ * front of all. A branch, so that it does not move in front of the products that it is to run
+ * beside. */
 template <int CHUNK>
 NIB_DEVICE void end_before(float (&acc)[NIB_UNIT_COUNT], uint32_t last, state &s)
 {

@@ -260,7 +260,7 @@ static double predict(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
 }
 
 static const nib_cuda_family family = {
-    .name = "decode90",
+    .name = "decode",
     .source = "kernels/sm90/decode.cu",
     .entry = "nib_decode",
     .reduce = "nib_reduce",

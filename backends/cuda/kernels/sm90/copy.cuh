@@ -57,14 +57,6 @@ NIB_DEVICE void nib_barrier_arrive(uint32_t barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/* The same at a barrier of another block, by its address from nib_cluster_address. With
- * .release.cluster, which orders this block's stores to other blocks, a MEMBAR of the whole GPU
- * would stand in front of it: it is for slots that were read. */
-NIB_DEVICE void nib_barrier_arrive_cluster(uint32_t barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
 /* Arrives when this thread's cp.async copies so far are done: one of the arrivals that the barrier
  * was made for. */
 NIB_DEVICE void nib_barrier_arrive_copies(uint32_t barrier)
@@ -118,17 +110,6 @@ NIB_DEVICE void nib_tensor_copy(uint32_t to, const nib_cuda_map *map, int32_t k,
                  : "memory");
 }
 
-/* The same into the blocks of the cluster that `blocks` has bits of, at the same place in each, and
- * counted by each one's barrier of the same place. */
-NIB_DEVICE void nib_tensor_copy_many(uint32_t to, const nib_cuda_map *map, int32_t k, int32_t m,
-                                     uint32_t barrier, uint32_t blocks)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
-                 "l"(map), "r"(k), "r"(m), "r"(barrier), "h"((uint16_t)blocks)
-                 : "memory");
-}
-
 /* Fetches a map's 128 bytes ahead of the first copy that needs them. */
 NIB_DEVICE void nib_map_prefetch(const nib_cuda_map *map)
 {
@@ -151,14 +132,6 @@ NIB_DEVICE uint32_t nib_cluster_rank(void)
     return rank;
 }
 
-/* Which of the grid's clusters along x this is. */
-NIB_DEVICE uint32_t nib_cluster_index(void)
-{
-    uint32_t index;
-    asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(index));
-    return index;
-}
-
 /* Blocks of the cluster, 1 where the launch has none. */
 NIB_DEVICE uint32_t nib_cluster_size(void)
 {
@@ -173,11 +146,6 @@ NIB_DEVICE uint32_t nib_cluster_address(uint32_t address, uint32_t rank)
     uint32_t out;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(out) : "r"(address), "r"(rank));
     return out;
-}
-
-NIB_DEVICE void nib_cluster_store(uint32_t address, uint32_t bits)
-{
-    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(address), "r"(bits) : "memory");
 }
 
 NIB_DEVICE void nib_cluster_store4(uint32_t address, const uint32_t *in)
@@ -215,14 +183,6 @@ NIB_DEVICE void nib_cluster_arrive_relaxed(void)
 NIB_DEVICE void nib_cluster_wait(void)
 {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-/* ---- parts of a block --------------------------------------------------------------------- */
-
-/* Barrier ID (1..15) of `threads` threads of the block, whole warps. */
-template <int ID> NIB_DEVICE void nib_part_sync(int threads)
-{
-    asm volatile("bar.sync %0, %1;" ::"n"(ID), "r"(threads) : "memory");
 }
 
 #endif

@@ -264,7 +264,7 @@ static tool_exit run(const tool_verb *verb, int argc, char **argv)
         {"time", TOOL_FLAG, NULL, &o->time, "time each part, and runs"},
         {"seconds", TOOL_REAL, "S", &o->seconds, "how long to time (0.5)"},
         {"act-from", TOOL_TEXT, "TYPE", &o->act_from,
-         "f16, bf16, f32: round activations to act on the device, in each run"},
+         "round activations from f16, bf16, f32 first"},
         {"cold", TOOL_FLAG, NULL, &o->cold, "rotate copies of the weights beyond the cache"},
         {"seed", TOOL_INT, "N", &o->seed, "of the random operands (1)"},
         TOOL_CASE_OPTIONS(o->product),
@@ -288,10 +288,9 @@ const tool_verb tool_verb_gemm = {
                "Exit code 1 says that a check failed. --time shows the parts of the way to a\n"
                "first result in this process, then runs: by the device's own clock where it\n"
                "has one, queued up so that the host does not hold it up.\n",
-    .examples =
-        "  nib gemm n=4096 k=4096 w=u4 g=128 z=float:f16 m=1 --check --time\n"
-        "  nib gemm --n 14336 --k 4096 --w i4 --group 32 --m 1,128 --time --cold\n"
-        "  nib gemm n=4096 k=4096 w=i4 g=128 a=e4m3 as=row o=f16 m=512 --act-from f16 --time\n"
-        "  NIB_DEVICE=cpu nib gemm n=33 k=77 w=u3 g=25 a=bf16 m=5 --check --json\n",
+    .examples = "  nib gemm n=4096 k=4096 w=u4 g=128 z=float:f16 m=1 --check --time\n"
+                "  nib gemm --n 14336 --k 4096 --w i4 --group 32 --m 1,128 --time --cold\n"
+                "  nib gemm n=4096 k=4096 w=i4 a=e4m3 as=row m=512 --act-from f16 --time\n"
+                "  NIB_DEVICE=cpu nib gemm n=33 k=77 w=u3 g=25 a=bf16 m=5 --check --json\n",
     .run = run,
 };

@@ -489,6 +489,14 @@ static recording read_all(const char *path)
     return all;
 }
 
+static void release(recording *all)
+{
+    for (int i = 0; i < all->count; i++)
+        free(all->data[i]);
+    free(all->data);
+    free(all->head);
+}
+
 static int find(const recording *all, const char *name)
 {
     int i = 0;
@@ -500,7 +508,7 @@ static int find(const recording *all, const char *name)
 /* Probes that ONE does not have are named, no more: they are to be recorded. */
 static int compare(const char *one_path, const char *other_path)
 {
-    const recording one = read_all(one_path), other = read_all(other_path);
+    recording one = read_all(one_path), other = read_all(other_path);
     int bad = 0, missing = 0;
     printf("| probe | results | equal bits | most units in the last place |\n|---|---|---|---|\n");
     for (int i = 0; i < one.count; i++) {
@@ -526,7 +534,10 @@ static int compare(const char *one_path, const char *other_path)
         }
     }
     printf("\n%d of %d probes agree, %d are not recorded\n", one.count - bad, one.count, missing);
-    return bad || !one.count;
+    bad = bad || !one.count;
+    release(&one);
+    release(&other);
+    return bad;
 }
 
 int main(int argc, char **argv)

@@ -117,10 +117,12 @@ static char *compile(const char *folder)
     int (*build)(void *, int, const char *const *);
     int (*size_of)(void *, size_t *);
     int (*ptx_of)(void *, char *);
+    int (*destroy)(void **);
     *(void **)&create = entry(library, "nvrtcCreateProgram");
     *(void **)&build = entry(library, "nvrtcCompileProgram");
     *(void **)&size_of = entry(library, "nvrtcGetPTXSize");
     *(void **)&ptx_of = entry(library, "nvrtcGetPTX");
+    *(void **)&destroy = entry(library, "nvrtcDestroyProgram");
     char *source = read_text(folder, "probes.cu"), *list = read_text(folder, included);
     const char *const options[] = {"--gpu-architecture=compute_80"};
     void *program = NULL;
@@ -133,6 +135,7 @@ static char *compile(const char *folder)
     char *ptx = result ? NULL : calloc(bytes + 1, 1);
     if (!ptx || ptx_of(program, ptx))
         calibrate_fail("the probes do not compile", result);
+    destroy(&program);
     free(source);
     free(list);
     return ptx;

@@ -76,6 +76,32 @@ bool nib_cuda_gated(const nib_gemm_desc *desc)
     return desc->epilogue == NIB_EPILOGUE_SILU_GATED;
 }
 
+/* Rows of W of a block of the packed layout. */
+enum { BLOCK_N = 64 };
+
+int64_t nib_cuda_tiles(const nib_cuda_row *row, const nib_gemm_desc *desc, int64_t m)
+{
+    int64_t blocks_n = nib_cuda_ceil_div(desc->weight.n, BLOCK_N);
+    return nib_cuda_ceil_div(blocks_n, row->tile_n / BLOCK_N) * nib_cuda_ceil_div(m, row->tile_m);
+}
+
+uint64_t nib_cuda_stream_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                               const nib_gemm_desc *desc, int64_t m,
+                               bool (*streams)(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                                               const nib_gemm_desc *desc, int64_t m))
+{
+    uint64_t blocks = (uint64_t)chip->units;
+    uint64_t flags = (blocks * (uint64_t)(row->tile_n / BLOCK_N) + 1) / 2 * 16;
+    uint64_t sums = blocks * (uint64_t)row->tile_n * (uint64_t)row->tile_m * sizeof(float);
+    for (int64_t rows = row->tile_m; rows <= m; rows += row->tile_m) {
+        if (streams(row, chip, desc, rows))
+            return flags + sums;
+        if (nib_cuda_tiles(row, desc, rows) >= NIB_CUDA_MOST_STREAM_WAVES * (int64_t)chip->units)
+            break;
+    }
+    return 0;
+}
+
 const char *nib_cuda_sm80_refusal(const nib_gemm_desc *desc)
 {
     const nib_weight_desc *w = &desc->weight;

@@ -34,6 +34,18 @@ bool nib_cuda_multiplies_integers(const nib_gemm_desc *desc);
 int nib_cuda_limbs(const nib_gemm_desc *desc);
 bool nib_cuda_gated(const nib_gemm_desc *desc);
 
+/* Tiles of a product of m rows of act. */
+int64_t nib_cuda_tiles(const nib_cuda_row *row, const nib_gemm_desc *desc, int64_t m);
+/* Workspace of a kernel of kernels/sm90 (work.cuh) for m rows, whole tiles of them: sums of one
+ * tile of each block behind flags of each of its consumers, if `streams` says that K is shared as a
+ * stream for m or fewer rows; it must not shrink as m grows. */
+uint64_t nib_cuda_stream_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                               const nib_gemm_desc *desc, int64_t m,
+                               bool (*streams)(const nib_cuda_row *row, const nib_cuda_chip *chip,
+                                               const nib_gemm_desc *desc, int64_t m));
+/* From as many tiles a multiprocessor on K is never shared as a stream: nothing is won. */
+enum { NIB_CUDA_MOST_STREAM_WAVES = 8 };
+
 /* Why no kernel of kernels/sm80 runs a description, or NULL: the rest is each family's. */
 const char *nib_cuda_sm80_refusal(const nib_gemm_desc *desc);
 /* The constants that say what was described: those of kernels/common/types.cuh. */

@@ -185,12 +185,6 @@ typedef struct sharing {
     double us;
 } sharing;
 
-static int64_t tiles_of(const nib_cuda_row *row, const nib_gemm_desc *desc, int64_t m)
-{
-    int64_t blocks_n = nib_cuda_ceil_div(desc->weight.n, BLOCK_N);
-    return nib_cuda_ceil_div(blocks_n, row->tile_n / BLOCK_N) * nib_cuda_ceil_div(m, row->tile_m);
-}
-
 /* Clocks of a stage of int4 x f16 with groups of 128. Those of tiles of 128 rows of W, and the
  * microseconds below, are fitted to 334 launches on an H200, all rows in all ways to share K: 5 %
  * off (root mean square), and the fastest predicted takes 0.6 % longer than the fastest. Loops of
@@ -248,7 +242,7 @@ static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
 {
     const nib_weight_desc *w = &desc->weight;
     double k_blocks = (double)nib_cuda_ceil_div(w->k, NIB_CUDA_STAGE_K);
-    double parts = (double)(tiles_of(row, desc, m) * s->cluster), units = chip->units;
+    double parts = (double)(nib_cuda_tiles(row, desc, m) * s->cluster), units = chip->units;
     double stage = stage_clocks(row, desc) / (chip->ghz * 1e3);
     double rounds_of_tiles = ceil(parts / units), share = fmin(1, parts / units), work;
     /* A tile's way out. Of the launch that the host adds, 3 us, a dependent one takes 0.3: the
@@ -275,7 +269,7 @@ static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
 static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                      int64_t m)
 {
-    int64_t tiles = tiles_of(row, desc, m), slots = chip->units;
+    int64_t tiles = nib_cuda_tiles(row, desc, m), slots = chip->units;
     int64_t k_blocks = nib_cuda_ceil_div(desc->weight.k, NIB_CUDA_STAGE_K);
     sharing best = {WHOLE_TILES, 1, tiles < slots ? tiles : slots, 0};
     best.us = time_of(row, chip, desc, m, &best, NULL);
@@ -293,7 +287,7 @@ static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const n
             best = other;
     }
     /* Below half of a wave clusters are faster, and beyond some waves nothing is won. */
-    if (2 * tiles > slots && tiles < 8 * slots && tiles % slots) {
+    if (2 * tiles > slots && tiles < NIB_CUDA_MOST_STREAM_WAVES * slots && tiles % slots) {
         sharing other = {STREAM, 1, slots, 0};
         other.us = time_of(row, chip, desc, m, &other, NULL);
         if (other.us < best.us)
@@ -302,26 +296,10 @@ static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const n
     return best;
 }
 
-/* Sums of one tile of each block, behind flags of each of its consumers. */
-static uint64_t stream_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip)
+static bool streams(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                    int64_t m)
 {
-    uint64_t blocks = (uint64_t)chip->units;
-    uint64_t flags = (blocks * (uint64_t)(row->tile_n / BLOCK_N) + 1) / 2 * 16;
-    return flags + blocks * (uint64_t)row->tile_n * (uint64_t)row->tile_m * sizeof(float);
-}
-
-/* The workspace must not shrink as m grows. */
-static bool streams_up_to(const nib_cuda_row *row, const nib_cuda_chip *chip,
-                          const nib_gemm_desc *desc, int64_t m)
-{
-    int64_t slots = chip->units;
-    for (int64_t rows = row->tile_m;; rows += row->tile_m) {
-        int64_t least = rows < m ? rows : m;
-        if (share(row, chip, desc, least).kind == STREAM)
-            return true;
-        if (least == m || tiles_of(row, desc, least) >= 8 * slots)
-            return false;
-    }
+    return share(row, chip, desc, m).kind == STREAM;
 }
 
 static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
@@ -330,14 +308,14 @@ static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
     /* The same for every m of as many tiles. */
     int64_t whole = nib_cuda_ceil_div(m, row->tile_m) * row->tile_m;
     sharing s = share(row, chip, desc, whole);
-    bool streams = streams_up_to(row, chip, desc, whole);
-    *out = (nib_cuda_shape){.grid = {(uint32_t)s.blocks, 1, 1},
-                            .block = (uint32_t)row->variant.threads,
-                            .shared_bytes = shared_bytes(row, chip, desc),
-                            .split = s.kind == STREAM ? 2 : 1,
-                            .cluster = s.cluster,
-                            .map_rows = row->tile_m,
-                            .workspace_bytes = streams ? stream_bytes(row, chip) : 0};
+    *out =
+        (nib_cuda_shape){.grid = {(uint32_t)s.blocks, 1, 1},
+                         .block = (uint32_t)row->variant.threads,
+                         .shared_bytes = shared_bytes(row, chip, desc),
+                         .split = s.kind == STREAM ? 2 : 1,
+                         .cluster = s.cluster,
+                         .map_rows = row->tile_m,
+                         .workspace_bytes = nib_cuda_stream_bytes(row, chip, desc, whole, streams)};
 }
 
 static double predict(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,

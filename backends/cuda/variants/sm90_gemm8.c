@@ -129,12 +129,6 @@ typedef struct sharing {
     double us;
 } sharing;
 
-static int64_t tiles_of(const nib_cuda_row *row, const nib_gemm_desc *desc, int64_t m)
-{
-    int64_t blocks_n = nib_cuda_ceil_div(desc->weight.n, BLOCK_N);
-    return nib_cuda_ceil_div(blocks_n, row->tile_n / BLOCK_N) * nib_cuda_ceil_div(m, row->tile_m);
-}
-
 /* Clocks of a stage, fitted on an H200. Operands in registers: their arithmetic, products and
  * totals one after the other. Expanded: what the second-level cache delivers, 27 bytes a clock and
  * multiprocessor. */
@@ -156,7 +150,7 @@ static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
 {
     const nib_weight_desc *w = &desc->weight;
     double k_blocks = (double)nib_cuda_ceil_div(w->k, NIB_CUDA_STAGE_K);
-    double tiles = (double)tiles_of(row, desc, m), slots = (double)chip->units;
+    double tiles = (double)nib_cuda_tiles(row, desc, m), slots = (double)chip->units;
     double stage = stage_clocks(row, desc) / (chip->ghz * 1e3), rounds = ceil(tiles / slots);
     double rest = 3.2 + 0.004 * row->tile_m * fmax(rounds, 1);
     double runs = s->stream ? tiles / slots : rounds;
@@ -179,37 +173,22 @@ static double time_of(const nib_cuda_row *row, const nib_cuda_chip *chip, const 
 static sharing share(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
                      int64_t m)
 {
-    int64_t tiles = tiles_of(row, desc, m), slots = chip->units;
+    int64_t tiles = nib_cuda_tiles(row, desc, m), slots = chip->units;
     int64_t k_blocks = nib_cuda_ceil_div(desc->weight.k, NIB_CUDA_STAGE_K);
     sharing whole = {false, tiles < slots ? tiles : slots, 0}, stream = {true, slots, 0};
     whole.us = time_of(row, chip, desc, m, &whole, NULL);
-    if (expands(row) || desc->flags & NIB_GEMM_BATCH_INVARIANT || tiles >= 8 * slots ||
-        tiles % slots == 0 || tiles * k_blocks < slots * LEAST_PART)
+    if (expands(row) || desc->flags & NIB_GEMM_BATCH_INVARIANT ||
+        tiles >= NIB_CUDA_MOST_STREAM_WAVES * slots || tiles % slots == 0 ||
+        tiles * k_blocks < slots * LEAST_PART)
         return whole;
     stream.us = time_of(row, chip, desc, m, &stream, NULL);
     return stream.us < whole.us ? stream : whole;
 }
 
-/* Sums of one tile of each block, behind flags of each of its consumers. */
-static uint64_t stream_bytes(const nib_cuda_row *row, const nib_cuda_chip *chip)
+static bool streams(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_gemm_desc *desc,
+                    int64_t m)
 {
-    uint64_t blocks = (uint64_t)chip->units;
-    uint64_t flags = (blocks * (uint64_t)(row->tile_n / BLOCK_N) + 1) / 2 * 16;
-    return flags + blocks * (uint64_t)row->tile_n * (uint64_t)row->tile_m * sizeof(float);
-}
-
-/* The workspace must not shrink as m grows. */
-static bool streams_up_to(const nib_cuda_row *row, const nib_cuda_chip *chip,
-                          const nib_gemm_desc *desc, int64_t m)
-{
-    int64_t slots = chip->units;
-    for (int64_t rows = row->tile_m;; rows += row->tile_m) {
-        int64_t least = rows < m ? rows : m;
-        if (share(row, chip, desc, least).stream)
-            return true;
-        if (least == m || tiles_of(row, desc, least) >= 8 * slots)
-            return false;
-    }
+    return share(row, chip, desc, m).stream;
 }
 
 /* m up to a whole number of tiles: what is chosen is the same for all that have as many. */
@@ -223,13 +202,13 @@ static void shape(const nib_cuda_row *row, const nib_cuda_chip *chip, const nib_
 {
     int64_t rows = whole_rows(row, m);
     sharing s = share(row, chip, desc, rows);
-    bool streams = streams_up_to(row, chip, desc, rows);
-    *out = (nib_cuda_shape){.grid = {(uint32_t)s.blocks, 1, 1},
-                            .block = (uint32_t)row->variant.threads,
-                            .shared_bytes = shared_bytes(row, chip, desc),
-                            .split = s.stream ? 2 : 1,
-                            .map_rows = row->tile_m,
-                            .workspace_bytes = streams ? stream_bytes(row, chip) : 0};
+    *out =
+        (nib_cuda_shape){.grid = {(uint32_t)s.blocks, 1, 1},
+                         .block = (uint32_t)row->variant.threads,
+                         .shared_bytes = shared_bytes(row, chip, desc),
+                         .split = s.stream ? 2 : 1,
+                         .map_rows = row->tile_m,
+                         .workspace_bytes = nib_cuda_stream_bytes(row, chip, desc, rows, streams)};
     if (expands(row)) {
         out->before = (uint32_t)chip->units * 16; /* as many as the chip holds */
         out->workspace_bytes = (uint64_t)expanded_bytes(desc);
